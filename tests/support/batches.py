@@ -11,9 +11,11 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,14 +23,16 @@ import pyarrow.compute as pc
 from penstock import Topology
 from penstock.arrays import partitions as partitions_of
 from penstock.batch import HEADERS, header_list
+from penstock.engine.batch.attempt import BatchAttempt, Job
 from penstock.engine.batch.feed import RowsOf
 from penstock.engine.batch.frames import log_rows
 from penstock.engine.batch.planning import Plan
 from penstock.engine.batch.program import TopicTypes
-from penstock.engine.batch.rows import ERROR, FIGURES, OUTPUT, RESULT, SORTED_BY, STORE
+from penstock.engine.batch.rows import ENDED, ERROR, FIGURES, OUTPUT, RESULT, SORTED_BY, STORE
 from penstock.engine.batch.stage import run
 from penstock.engine.local import LocalApplication
 from penstock.engine.shared.exchange import EARLIEST
+from penstock.engine.shared.work import TaskDone
 from penstock.errors import ProcessingError
 from penstock.log.base import TopicInfo
 from penstock.log.consumed import decoded
@@ -59,40 +63,62 @@ class Outcome(NamedTuple):
 def log_of(topology: Topology, rows: Sequence[Row], partitions: int = 1) -> MemoryLog:
     """Topics with (topic, key, value, timestamp), each of which says in its headers which one it is."""
     log = MemoryLog()
-    types = {}
-    for node in topology.nodes:
-        for topic in getattr(node, "topics", None) or (getattr(node, "topic", ""),):
-            if topic in topology.source_topics and hasattr(node, "key") and topic not in types:
-                types[topic] = node.key, node.value
     for topic in topology.source_topics:
         log.create_topic(TopicInfo(topic, partitions))
-    for number, (topic, key, value, timestamp) in enumerate(rows):
+    append(topology, log, rows)
+    return log
+
+
+def append(topology: Topology, log: MemoryLog, rows: Sequence[Row]) -> None:
+    """Append records to topics, each of which says in its headers which one it is."""
+    types = types_of(topology)
+    first = sum(sum(log.end_offsets(topic)) for topic in topology.source_topics)
+    for number, (topic, key, value, timestamp) in enumerate(rows, first):
         encoded = piped(key, types[topic][0], "key", topic), piped(value, types[topic][1], "value", topic)
+        partitions = log.topic(topic).partitions
         placed = int(partitions_of(types[topic][0].routing(encoded[0]), partitions, number % partitions)[0])
         headers = pa.array([header_list([("caused by", str(number).encode())])], HEADERS)
         with log.writer(topic, f"in-{number}") as writer:
             writer.write(placed, *encoded, np.array([timestamp], np.int64), headers)
         log.append(topic, writer.segments())
-    return log
 
 
-def live(topology: Topology, log: MemoryLog, **settings: Any) -> Outcome:
-    """What the engine makes of all that is in a log."""
+def types_of(topology: Topology) -> dict[str, Any]:
+    """The types of keys and values of the topics that are read."""
+    types: dict[str, Any] = {}
+    for node in topology.nodes:
+        for topic in getattr(node, "topics", None) or (getattr(node, "topic", ""),):
+            if topic in topology.source_topics and hasattr(node, "key") and topic not in types:
+                types[topic] = node.key, node.value
+    return types
+
+
+def live(topology: Topology, log: MemoryLog, parts: Sequence[Sequence[Row]] = (), **settings: Any) -> Outcome:
+    """What the engine makes of all that is in a log, and then of records that arrive in parts."""
     loaded = Settings.load(environment={}, **settings)
     before = {topic: log.end_offsets(topic) for topic in log.topics()}
     with tempfile.TemporaryDirectory() as folder:
         application = LocalApplication(topology, "batch", loaded, log, LocalStorage(Path(folder)), None)
         application.run_until()
-        topics = [topic for topic in log.topics() if topic not in before or topic in topology.sink_topics]
-        outputs = {topic: list(_consumed(topology, log, topic, before)) for topic in topics}
-        stores = {name: [] for name in shapes_of(topology)}
-        for name, shape in shapes_of(topology).items():
-            tasks = [task for task in application.host.tasks() if name in task.state.stores]
-            for task in tasks[:1] if shape.format.is_everywhere else tasks:
-                view = view_of(Live({str(task.id): task.state.stores[name]}), shape)
-                stores[name] += view.to_arrow().read_all().to_pylist()
-        losses = together(losses_of(application.coordinator.manifest.metrics).values())
+        for part in parts:
+            append(topology, log, part)
+            application.run_until()
+        outcome = _of(topology, log, before, application)
         application.close()
+    return outcome
+
+
+def _of(topology: Topology, log: MemoryLog, before: dict[str, list[int]], application: LocalApplication) -> Outcome:
+    """What an application has put out and keeps."""
+    topics = [topic for topic in log.topics() if topic not in before or topic in topology.sink_topics]
+    outputs = {topic: list(_consumed(topology, log, topic, before)) for topic in topics}
+    stores: dict[str, Records] = {name: [] for name in shapes_of(topology)}
+    for name, shape in shapes_of(topology).items():
+        tasks = [task for task in application.host.tasks() if name in task.state.stores]
+        for task in tasks[:1] if shape.format.is_everywhere else tasks:
+            view = view_of(Live({str(task.id): task.state.stores[name]}), shape)
+            stores[name] += view.to_arrow().read_all().to_pylist()
+    losses = together(losses_of(application.coordinator.manifest.metrics).values())
     return Outcome(outputs, {name: _sorted_rows(rows) for name, rows in stores.items()}, losses)
 
 
@@ -118,16 +144,65 @@ def as_batch(topology: Topology, log: MemoryLog, seed: int | None = None, **sett
         seed: by what Arrow batches are cut; None where tasks are to read the topics of the log themselves.
     """
     loaded = Settings.load(environment={}, **settings)
-    batch = _Run(topology.completed_by(loaded).expanded(log.topics()), log, seed, loaded)
+    topology = topology.completed_by(loaded).expanded(log.topics())
+    batch = _Run(Plan.alone(topology, {}, {}, log, shapes_of(topology), loaded), log, seed)
     for group in batch.plan.groups:
         batch.stage(group)
     return batch.outcome()
 
 
+def batch_after_batch(
+    topology: Topology, parts: Sequence[Sequence[Row]], chosen: random.Random, **settings: Any
+) -> Outcome:
+    """What comes of records that arrive in parts, each of which is taken by a batch or by a live program.
+
+    Args:
+        chosen: chooses, and how Arrow batches are cut.
+    """
+    loaded = Settings.load(environment={}, **settings)
+    log = log_of(topology, [])
+    is_one = len(log.topics()) == 1
+    before = {topic: log.end_offsets(topic) for topic in log.topics()}
+    with tempfile.TemporaryDirectory() as folder:
+        storage, number = LocalStorage(Path(folder, "checkpoint")), 0
+
+        def opened() -> LocalApplication:
+            nonlocal number
+            number += 1
+            tasks = Path(folder, f"tasks-{number if chosen.random() < 0.5 else 0}")
+            return LocalApplication(topology, "batch", loaded, log, storage, tasks)
+
+        def run(plan: Plan) -> list[TaskDone]:
+            ran = _Run(plan, log, chosen.choice([None, 1, 2]))
+            for group in plan.groups:
+                ran.stage(group)
+            return ran.done()
+
+        for part in parts:
+            append(topology, log, part)
+            application = opened()
+            if chosen.random() < 0.3:
+                ends = application.coordinator.end_offsets()
+                while application.coordinator.step(ends) is not None and not (is_one and chosen.random() < 0.5):
+                    pass  # of several topics, what is left over would meet what comes next
+            else:
+                while application.coordinator.manifest.waiting:
+                    application.run_until(application.coordinator.offsets())
+                ends = application.coordinator.end_offsets()
+                application.coordinator.step(ends, attempts=partial(BatchAttempt, Job({}, run)))
+                application.coordinator.publishing.finish()
+            application.close()
+        application = opened()
+        application.run_until()
+        application.settle()
+        outcome = _of(topology, log, before, application)
+        application.close()
+    return outcome
+
+
 class _Run:
-    def __init__(self, topology: Topology, log: MemoryLog, seed: int | None, settings: Settings):
-        self._topology, self._log = topology, log
-        self.plan = Plan(topology, {}, {}, log, shapes_of(topology), settings)
+    def __init__(self, plan: Plan, log: MemoryLog, seed: int | None):
+        self._topology, self._log, self.plan = plan.topology, log, plan
         self._program = replace(self.plan.program, place=log)
         self._random = None if seed is None else random.Random(seed)
         self._results = pa.table([[] for _ in RESULT], schema=RESULT)
@@ -162,7 +237,8 @@ class _Run:
 
     def _rows(self, tables: Iterator[Any], causes: bool, first: list[str]) -> Iterator[Any]:
         """Rows sorted as Spark sorts them, in batches of any size."""
-        table = pa.concat_tables(tables, promote_options="default")
+        every = list(tables)
+        table = pa.concat_tables(every, promote_options="default") if every else pa.table({})
         if not len(table):
             return
         names = [name for name in (*first, *SORTED_BY) if name in table.schema.names and (causes or name != "cause")]
@@ -194,6 +270,14 @@ class _Run:
     @staticmethod
     def _numbered(table: Any, one: RowsOf) -> Any:
         return table.append_column("input", pa.repeat(pa.scalar(one.number, pa.int32()), len(table)))
+
+    def done(self) -> list[TaskDone]:
+        """What tasks of an application did."""
+        rows = self._results.filter(pc.equal(self._results["what"], ENDED)).to_pylist()
+        errors = self._results.filter(pc.equal(self._results["what"], ERROR)).to_pylist()
+        for row in errors:
+            raise ProcessingError(row["block"].decode())
+        return [msgspec.json.decode(row["block"], type=TaskDone) for row in rows]
 
     def outcome(self) -> Outcome:
         """All that came out."""

@@ -6,6 +6,7 @@ from importlib.metadata import version
 
 import click
 
+from penstock.cli.batch import batch
 from penstock.cli.chaos import chaos
 from penstock.cli.command import RootGroup
 from penstock.cli.config import config
@@ -40,6 +41,7 @@ def main() -> None:
 
 for command in (
     run,
+    batch,
     topics,
     state,
     status,

@@ -279,9 +279,17 @@ class Topology(Declarations):
         log: Log | Kafka | Path | str | None = None,
         partitions: int | None = None,
         stores: Iterable[str] | None = None,
+        application_id: str | None = None,
+        batch: str | None = None,
+        seed: str | None = None,
+        then: Mapping[str, Any] | None = None,
         **settings: Unpack[SettingsArguments],
     ) -> BatchResult:
         """Run the topology once over all that there is, as a batch job of Spark (docs/batch.md).
+
+        With ``application_id`` the batch is the next commit of an application: it takes what is new in the topics, and
+        the rows that it is given, and goes on from the state of the last commit. With ``seed`` it makes the state
+        that an application begins with.
 
         Args:
             spark: the session to run on.
@@ -298,20 +306,75 @@ class Topology(Declarations):
             partitions: how many partitions the DataFrames' topics have, and so how many tasks there are; by default 8,
                 or as many as the topics of the log have with which they are joined.
             stores: the stores whose rows are results; by default all that were given a name.
+            application_id: the application whose next commit the batch is; its topics are those of the log.
+            batch: the name under which the DataFrames' rows count once in the application, however often the job runs.
+            seed: the application whose first state the batch makes; it must not have made commits yet.
+            then: by topic that comes as a DataFrame where a live program goes on behind a seed: an offset for each
+                partition, or what ``auto_offset_reset`` takes.
             settings: settings as keywords, such as ``on_error="skip"``.
 
         Returns:
-            The output topics and the stores as DataFrames, and what was left out.
+            The output topics and the stores as DataFrames, and what was left out; of an application also the commit.
 
         Raises:
             ConfigError: a topic or a column is missing or has a wrong type; nothing was run.
             TopologyError: topics that are joined have different numbers of partitions; nothing was run.
             ProcessingError: a record failed, and no setting says to go on.
+            AlreadyRunningError: a program runs under the application id on this machine.
+            FencedError: another program took the application over meanwhile; the batch does not count.
         """
         from penstock.engine.batch.run import run_batch
 
         given = (key, value, timestamp, order, timestamp_unit, log, partitions, stores)
-        return run_batch(self, spark, sources or {}, *given, **settings)
+        return run_batch(self, spark, sources or {}, *given, application_id, batch, seed, then, **settings)
+
+    def batches(
+        self,
+        application_id: str,
+        topic: str | None = None,
+        *,
+        key: str | None = None,
+        value: str | None = None,
+        timestamp: str | None = None,
+        order: str | Sequence[str] | None = None,
+        timestamp_unit: str | None = None,
+        log: Log | Kafka | Path | str | None = None,
+        partitions: int | None = None,
+        name: str | None = None,
+        **settings: Unpack[SettingsArguments],
+    ) -> Callable[[DataFrame, int], None]:
+        """What takes each batch of a streaming DataFrame as the next commit of an application (docs/batch.md).
+
+        Spark repeats a batch after a failure; it counts once, by the query and the number of the batch.
+
+        Args:
+            application_id: the application.
+            topic: in whose place the DataFrame stands; may be left out where the topology reads one topic.
+            key, value, timestamp, order, timestamp_unit, log, partitions: as for ``run_batch``.
+            name: that of the query, which stays the same when the query is started again. By default Spark's id of
+                it, which a classic session tells.
+            settings: settings as keywords.
+
+        Raises:
+            ConfigError: the topology does not read the topic.
+
+        >>> from penstock import StreamsBuilder
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("orders", key=str, value=dict).group_by_key().count("counts").to_stream().to("totals")
+        >>> take = builder.build().batches("shop", key="customer", timestamp="at")
+        >>> def follow(orders):
+        ...     return orders.writeStream.option("checkpointLocation", "lake/query").foreachBatch(take).start()
+        """
+        from penstock.engine.batch.queries import batches
+
+        columns: dict[str, Any] = {
+            "key": key,
+            "value": value,
+            "timestamp": timestamp,
+            "order": order,
+            "timestamp_unit": timestamp_unit,
+        }
+        return batches(self, application_id, topic, name, **columns, log=log, partitions=partitions, **settings)
 
     def _repr_html_(self) -> str:
         return drawing.of_topology(self.sub_topologies)

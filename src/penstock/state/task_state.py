@@ -21,7 +21,7 @@ from penstock.state.interface import ChangelogOffsets
 from penstock.state.inventory import DamagedStateError
 from penstock.state.ownership import AttemptAt, Owner, believed, meta_of, nobody_knows, owner_in, take_folder, wanted
 from penstock.state.restoring import Restoring, Tell
-from penstock.state.snapshot import Base, other_snapshots, read_snapshot, upload_of
+from penstock.state.snapshot import Base, other_snapshots, read_snapshot, upload_of, write_base
 from penstock.state.store import StateStore
 from penstock.state.task_context import TaskContext
 from penstock.state.transactional import ChangeSet
@@ -415,6 +415,17 @@ class TaskState:
         publish()
         self.snapshot = self.at
         crash_point("after-snapshot")
+
+    def publish_base(self, folder: str) -> Base:
+        """Publish all that is committed as what the task begins with from here on, once a manifest says so.
+
+        Args:
+            folder: a name that nobody else uses.
+        """
+        self.flush(publishes=False)
+        assert self._database is not None
+        assert self._storage is not None
+        return write_base(self._database, self._storage, folder, self._owner, self.at)
 
     def _take_uploaded(self, waits: bool = False) -> None:
         """Go on with the snapshot that was on its way, when it has come."""

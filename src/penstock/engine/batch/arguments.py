@@ -9,16 +9,20 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import types as spark
 
+from penstock.engine.batch.names import BatchName
 from penstock.engine.spark.frame_types import written_schema
 from penstock.errors import ConfigError
 from penstock.log.tables import Chosen
 from penstock.messages import nearest, show
+from penstock.plan.names import check_name
 from penstock.plan.topology import Topology
 
 Named = Mapping[str, str] | str | None
 """A column of each topic's DataFrame; one name for all."""
 
 Order = Mapping[str, str | Sequence[str]] | str | Sequence[str] | None
+
+_LONGEST_NAME = 200
 
 _IN_ORDER = (spark.IntegralType, spark.DecimalType, spark.TimestampType, spark.TimestampNTZType, spark.DateType)
 """What says in which order rows arrived: text goes by letters, and a float that is no number has no place."""
@@ -46,6 +50,56 @@ class Source:
     def used(self) -> list[str]:
         """The columns that become keys and values."""
         return list(self.schema.names)
+
+
+def check_application(
+    application_id: Any, batch: Any, seed: Any, then: Any, frames: Mapping[str, Any], stores: Any
+) -> BatchName | None:
+    """The name of the batch, where it is one of an application.
+
+    Raises:
+        ConfigError: what says of which application the batch is does not go together.
+    """
+    for given in (application_id, seed):
+        if given is not None:
+            check_name(given)
+    if application_id is not None and seed is not None:
+        raise ConfigError(
+            "run_batch takes application_id= to make the next commit of an application, or seed= to make the state "
+            "that it "
+            "begins with; got both"
+        )
+    if then is not None and seed is None:
+        raise ConfigError(
+            "run_batch: then= says where a live program goes on behind a seed; give seed=, its application id"
+        )
+    if application_id is None:
+        if batch is not None:
+            raise ConfigError(
+                f"run_batch: batch={show(batch)} is a name under which rows count once in an application; say which "
+                f"one: "
+                "application_id="
+            )
+        return None
+    if stores is not None:
+        raise ConfigError(
+            "run_batch: stores= chooses what a batch gives that is no application's; the stores of an application "
+            "stay in "
+            'its checkpoint: result.store(name), or spark.read.format("penstock-state")'
+        )
+    if frames and batch is None:
+        raise ConfigError(
+            "run_batch: rows of DataFrames need a name under which they count once, for jobs are repeated: "
+            'batch="2026-11-25T09"'
+        )
+    if isinstance(batch, BatchName | None):
+        return batch
+    if not isinstance(batch, str) or not batch.strip() or len(batch) > _LONGEST_NAME:
+        raise ConfigError(
+            f"run_batch: batch is the name of what is given, a text of 1 to {_LONGEST_NAME} characters; got "
+            f"{show(batch)}"
+        )
+    return BatchName(batch)
 
 
 def sources_of(

@@ -19,7 +19,7 @@ from penstock.columns import BytesColumn
 from penstock.engine.batch.feed import Feed, Taken
 from penstock.engine.batch.outbox import Outbox
 from penstock.engine.batch.program import Circling, Program
-from penstock.engine.batch.stage_log import StageLog
+from penstock.engine.batch.stage_log import StageLog, TopicsLog
 from penstock.engine.batch.task import BatchTask
 from penstock.engine.commit.rounds import Rounds
 from penstock.engine.shared.circles import Circle
@@ -27,10 +27,12 @@ from penstock.engine.shared.exchange import ExchangeRef, ExchangeWriter, read_ex
 from penstock.engine.shared.layout import TaskId, global_place
 from penstock.engine.shared.manifest import TaskEntry
 from penstock.engine.shared.work import TaskDone, TaskWork
+from penstock.log.base import Log
+from penstock.log.open import open_log
 from penstock.log.records import Records, offsets_from
 from penstock.plan.physical import SubTopology
 from penstock.serdes import BYTES
-from penstock.storage import LocalStorage
+from penstock.storage import LocalStorage, open_storage
 from penstock.syncing import passing
 
 Waiting = dict[str, dict[str, list[ExchangeRef]]]
@@ -90,15 +92,29 @@ class Spool:
                 )
 
 
-class SpooledLog(StageLog):
+class _Spooled(StageLog):
     """A log whose topics are what was written down."""
 
     spool: Spool
     inputs: dict[str, int]
     """The numbers of the topics."""
+    firsts: dict[str, int]
+    """By topic the offset of the first record that was written down."""
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Records]:
-        return self.spool.read(self.inputs[topic], partition, start) if topic in self.inputs else iter(())
+        if topic not in self.inputs:
+            return
+        first = self.firsts.get(topic, 0)
+        for records in self.spool.read(self.inputs[topic], partition, start - first):
+            yield records.with_columns(offsets=records.offsets + first)
+
+
+class SpooledLog(_Spooled):
+    """The same where what is put out is a result."""
+
+
+class SpooledTopicsLog(_Spooled, TopicsLog):
+    """The same where it goes into topics."""
 
 
 class CircleRun:
@@ -115,9 +131,14 @@ class CircleRun:
         self.commit = 0
         self.tasks: dict[str, BatchTask] = {}
         self.entries: dict[str, TaskEntry] = {}
+        self._began: dict[str, TaskEntry] = {}
+        """Where each task was before."""
+        self._real: Log | None = None
         self.waiting: Waiting = {}
         self._spool = Spool(circling, self.storage)
         self._outboxes: dict[str, Outbox] = {}
+        self._last: dict[str, tuple[TaskDone, int]] = {}
+        """By task what it did last, and how many commits it took part in."""
 
     def over(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Run over rows of all tasks, sorted by input and partition."""
@@ -130,13 +151,28 @@ class CircleRun:
         while done := self._committed():
             for name, one in done.items():
                 yield from self._outboxes[name].results(one, self._circle.topics)
-                self.tasks[name].state.commit(self.commit)
+                self.tasks[name].state.commit(self.turn[0])
+                self.tasks[name].keeps_changes = False
+                self._last[name] = one, self._last[name][1] + 1 if name in self._last else 1
                 self.entries[name] = TaskEntry(offsets=one.offsets, clock=one.clock, numbers=one.numbers)
                 self._deliver(name, one)
             self.commit += 1
         for name, task in self.tasks.items():
             yield from self._outboxes[name].stores(task)
             yield self._outboxes[name].figures()
+            if self._program.continuation is not None and name in self._last:
+                last, commits = self._last[name]
+                offsets = last.offsets | self._offsets_of_sent(TaskId.parse(name))
+                yield self._outboxes[name].ended(task, last, offsets, commits)
+
+    def _offsets_of_sent(self, id_: TaskId) -> dict[str, int]:
+        """Up to where a task has read topics that other stages send to."""
+        began, found = self._began[str(id_)], {}
+        for one in next(stage for stage in self._circling.stages if stage.sub == id_.sub).inputs:
+            if one.topic in self._program.topology.internal_topics - self._circle.topics:
+                records = sum(ref.records for ref in self._spool.refs(one.number, id_.partition))
+                found[one.topic] = began.offsets.get(one.topic, 0) + records
+        return found
 
     def _committed(self) -> dict[str, TaskDone]:
         """What the tasks do in the next commit; nothing when all is read."""
@@ -148,17 +184,39 @@ class CircleRun:
         stage = next(one for one in self._circling.stages if one.sub == sub.id)
         of = {one.topic: one for one in stage.inputs}
         for task in self._program.layout.tasks_of(sub):
-            log = SpooledLog(self._program.topics)
-            log.spool = self._spool
+            began = self._began[task.name] = self.entries[task.name] = self._entry(task.name)
+            log = self._log()
+            log.spool, log.firsts = self._spool, {topic: began.offsets.get(topic, 0) for topic in of}
             log.inputs = {topic: one.number for topic, one in of.items()}
             given = self._program, task.id, log, self.storage, self._folder / task.name, self._stack
             opened = self.tasks[task.name] = BatchTask.opened(*given)
             opened.held_records = -1  # who waits for whom is told for each commit
+            opened.keeps_changes = self._program.continuation is not None
             self._outboxes[task.name] = Outbox(self._program, stage, task.id, log, self.storage)
-            self.entries[task.name] = TaskEntry()
             for topic in self._circle.topics.intersection(of):
                 if refs := self._spool.refs(of[topic].number, task.id.partition):
                     self.waiting.setdefault(task.name, {})[topic] = refs
+
+    def _entry(self, task: str) -> TaskEntry:
+        """Where a task begins."""
+        continuation = self._program.continuation
+        return TaskEntry() if continuation is None else continuation.entry(TaskId.parse(task))
+
+    def _log(self) -> SpooledLog | SpooledTopicsLog:
+        continuation = self._program.continuation
+        if continuation is None or not continuation.to_topics:
+            return SpooledLog(self._program.topics)
+        if self._real is None:
+            opened = open_log(self._program.place)
+            self._stack.callback(opened.close)
+            outbox = open_storage(continuation.storage)
+            self._real = opened.with_outbox(outbox, self._program.layout.application_id)
+        return SpooledTopicsLog(self._real, ())
+
+    @property
+    def turn(self) -> tuple[int, str]:
+        """The local commit that is under way, and the attempt at it."""
+        return self._program.turn(self.commit)
 
     def ends_of(self, task: str) -> dict[str, int]:
         """What a task has to read yet of what was written down."""
@@ -213,8 +271,8 @@ class _Attempt:
                 self._run.storage.delete(name)
 
     def order(self, works: list[TaskWork], label: str) -> dict[str, TaskDone]:
-        name = f"batch-{self._run.commit}"
-        return {work.task: self._run.tasks[work.task].run(work, self._run.commit, name) for work in works}
+        commit, attempt = self._run.turn
+        return {work.task: self._run.tasks[work.task].run(work, commit, attempt) for work in works}
 
     def take(self, works: list[TaskWork], by_task: dict[str, TaskDone]) -> None:
         self.done = by_task

@@ -6,8 +6,9 @@ So nothing waits for other topics, and a chunk of rows is all that is in memory 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -106,14 +107,22 @@ class Feed:
         inputs: the topics of which they are.
         records: how many rows a chunk has at most.
         nbytes: how many bytes of rows, about.
+        starts: the offset of the first row of each topic, where it is not 0.
     """
 
-    def __init__(self, batches: Iterator[Any], inputs: Sequence[RowsOf], records: int, nbytes: int):
+    def __init__(
+        self,
+        batches: Iterator[Any],
+        inputs: Sequence[RowsOf],
+        records: int,
+        nbytes: int,
+        starts: Mapping[str, int] = MappingProxyType({}),
+    ):
         self._batches = batches
         self._inputs = {one.number: one for one in inputs}
         self._records, self._nbytes = records, nbytes
         self._waiting: deque[Any] = deque()
-        self._offsets = dict.fromkeys(self._inputs, 0)
+        self._offsets = {one.number: starts.get(one.topic, 0) if one.chosen is None else 0 for one in inputs}
         self._highest = EARLIEST
         self.taken = 0
         """How many records a reader has taken before, of these and of global tables."""
@@ -128,6 +137,11 @@ class Feed:
             if batch.num_rows:
                 self._waiting.append(batch)
         return False
+
+    @property
+    def offsets(self) -> dict[str, int]:
+        """The offset of the next row of each topic that is no DataFrame."""
+        return {one.topic: self._offsets[number] for number, one in self._inputs.items() if one.chosen is None}
 
     def take(self) -> tuple[list[Taken], IntArray]:
         """The next rows, topic by topic, and the clocks of all of them; nothing behind the last one."""

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import IntArray
 from penstock.batch import HEADERS
 from penstock.engine.batch.program import Program, Stage, TopicTypes
-from penstock.engine.batch.rows import FIGURES, OUTPUT, STORE, block, blocks, sent
+from penstock.engine.batch.rows import ENDED, FIGURES, OUTPUT, STORE, block, blocks, sent
 from penstock.engine.batch.stage_log import StageLog
+from penstock.engine.batch.task import BatchTask
 from penstock.engine.shared.exchange import EARLIEST, ExchangeRef, read_exchange
 from penstock.engine.shared.layout import TaskId
 from penstock.engine.shared.meetings import in_order
 from penstock.engine.shared.work import TaskDone
 from penstock.engine.task.task import Task
+from penstock.log.contract.writer import Segment
 from penstock.log.consumed import decoded
 from penstock.log.records import Records
 from penstock.metrics import add_up
@@ -56,6 +59,10 @@ class Outbox:
         self._last: dict[tuple[str, int], tuple[int, int]] = {}
         """The clock and the cause of the last record that was sent, by topic and partition."""
         self._metrics: dict[str, int] = {}
+        self._observed: dict[str, int] = {}
+        self._records = self._read = 0
+        self._to_topics = program.continuation is not None and program.continuation.to_topics
+        self._sinks: dict[str, list[Segment]] = {}
         self._topics: dict[str, None] = {}
 
     def results(self, done: TaskDone, around: frozenset[str] = frozenset()) -> Iterator[Any]:
@@ -64,8 +71,8 @@ class Outbox:
         Args:
             around: topics that lead to tasks of the same process.
         """
-        add_up(self._metrics, done.metrics)
-        for topic, partition, records in self._log.take(done.sinks):
+        self._note(done)
+        for topic, partition, records in () if self._to_topics else self._log.take(done.sinks):
             self._topics[topic] = None
             yield from self._output(topic, partition, records)
             if topic in self._stage.sent:
@@ -77,6 +84,33 @@ class Outbox:
                     self._sent(topic, ref.partition, records) for records in read_exchange(self._storage, [ref])
                 )
             self._forget(refs)
+
+    def _note(self, done: TaskDone) -> None:
+        add_up(self._metrics, done.metrics)
+        add_up(self._observed, done.observed)
+        self._records, self._read = self._records + done.records, self._read + done.read
+        if self._to_topics:
+            for topic, segments in done.sinks.items():
+                self._sinks.setdefault(topic, []).extend(segments)
+
+    def _every(self, last: TaskDone, offsets: Mapping[str, int]) -> TaskDone:
+        """What all commits of the task brought together.
+
+        Args:
+            last: what the last one did.
+            offsets: up to where topics of the log are read.
+        """
+        return msgspec.structs.replace(
+            last,
+            offsets=dict(offsets),
+            left={},
+            exchange={},
+            sinks=self._sinks,
+            metrics=self._metrics,
+            observed=self._observed,
+            records=self._records,
+            read=self._read,
+        )
 
     def _forget(self, refs: Iterable[ExchangeRef]) -> None:
         for name in {ref.file.name for ref in refs}:
@@ -125,6 +159,11 @@ class Outbox:
             if store is not None and not (shapes[name].format.is_everywhere and self._id.partition):
                 for batch in view_of(Live({str(self._id): store}), shapes[name]).to_arrow():
                     yield from blocks(STORE, name, batch)
+
+    def ended(self, task: BatchTask, last: TaskDone, offsets: Mapping[str, int], local_commits: int) -> Any:
+        """What the task did for the application that is continued."""
+        done = task.ended(self._every(last, offsets), local_commits)
+        return block(ENDED, str(self._id), msgspec.json.encode(done))
 
     def figures(self) -> Any:
         """What was counted, and which topics were written."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Self
 
 from penstock.engine.batch.arguments import Source
 from penstock.engine.batch.feed import RowsOf
@@ -87,8 +88,11 @@ def counts_of(topology: Topology, sources: Iterable[str], log: Log | None, count
     return counts
 
 
-def in_order(layout: Layout) -> Iterator[tuple[SubTopology, ...]]:
-    """The sub-topologies, each behind those that send to it, through whatever topics; those of a circle together.
+def in_order(layout: Layout, through: Container[str]) -> Iterator[tuple[SubTopology, ...]]:
+    """The sub-topologies, each behind those that send to it; those of a circle together.
+
+    Args:
+        through: the topics through which records go from one to the other within the batch.
 
     Raises:
         ConfigError: topics of the log lead around a circle.
@@ -97,7 +101,9 @@ def in_order(layout: Layout) -> Iterator[tuple[SubTopology, ...]]:
     circles = {sub.id: circle.subs for circle in layout.circles for sub in circle.subs}
     waiting = list(dict.fromkeys(circles.get(sub.id, (sub,)) for sub in subs))
     while waiting:
-        ready = [group for group in waiting if not any(_feeds(o, group, group[0].id in circles) for o in waiting)]
+        ready = [
+            group for group in waiting if not any(_feeds(o, group, through, group[0].id in circles) for o in waiting)
+        ]
         if not ready:
             read = {topic for group in waiting for sub in group for topic in (*sub.source_topics, *sub.global_topics)}
             around = sorted(read & {topic for group in waiting for sub in group for topic in sub.sink_topics})
@@ -110,9 +116,11 @@ def in_order(layout: Layout) -> Iterator[tuple[SubTopology, ...]]:
         waiting = [group for group in waiting if group not in ready]
 
 
-def _feeds(one: tuple[SubTopology, ...], other: tuple[SubTopology, ...], is_circle: bool) -> bool:
+def _feeds(
+    one: tuple[SubTopology, ...], other: tuple[SubTopology, ...], through: Container[str], is_circle: bool
+) -> bool:
     """Whether sub-topologies send to others; a circle is fed by itself alone."""
-    written = {topic for sub in one for topic in sub.sink_topics}
+    written = {topic for sub in one for topic in sub.sink_topics if topic in through}
     read = {topic for sub in other for topic in (*sub.source_topics, *sub.global_topics)}
     return not (one is other and is_circle) and not written.isdisjoint(read)
 
@@ -122,40 +130,61 @@ class Plan:
 
     Args:
         sources: the DataFrames, by topic.
-        counts: how many partitions their topics have.
-        log: where the other topics are that the topology reads: all that is in them now is read.
+        program: what all stages have in common.
+        ranges: what is read of the log; it has the other topics that the topology reads.
         stores: the stores whose rows are results.
 
     Raises:
-        ConfigError, TopologyError: it cannot be run as a batch.
+        ConfigError: it cannot be run as a batch.
     """
 
     def __init__(
         self,
+        sources: Mapping[str, Source],
+        program: Program,
+        ranges: Mapping[str, tuple[Range, ...]],
+        stores: Collection[str],
+    ):
+        self.program, self._sources, self._stores = program, sources, tuple(sorted(stores))
+        self.topology, self.layout = program.topology, program.layout
+        subs = self.topology.sub_topologies
+        written = {topic for sub in subs for topic in sub.sink_topics}
+        read = {topic for sub in subs for topic in (*sub.source_topics, *sub.global_topics)}
+        self.ranges = dict(ranges)
+        self.groups = list(in_order(self.layout, written - ranges.keys()))
+        """The sub-topologies in the order in which they run, those of a circle together."""
+        self.subs = [sub for group in self.groups for sub in group]
+        self.numbers = {topic: number for number, topic in enumerate(sorted(written | read))}
+        """Tell apart the topics of rows that are sent on."""
+        self._sent = (written & read) - ranges.keys()
+
+    @classmethod
+    def alone(
+        cls,
         topology: Topology,
         sources: Mapping[str, Source],
         counts: Mapping[str, int],
         log: Log | None,
         stores: Collection[str],
         settings: Settings,
-    ):
-        self.topology, self._sources, self._stores = topology, sources, tuple(sorted(stores))
-        self.layout, infos = laid_out(topology, sources, counts, log, settings)
-        self.groups = list(in_order(self.layout))
-        """The sub-topologies in the order in which they run, those of a circle together."""
-        self.subs = [sub for group in self.groups for sub in group]
+    ) -> Self:
+        """The stages of a batch that is part of no application.
+
+        Args:
+            counts: how many partitions the DataFrames' topics have.
+            log: where the other topics are that the topology reads: all that is in them now is read.
+
+        Raises:
+            ConfigError, TopologyError: it cannot be run as a batch.
+        """
+        layout, infos = laid_out(topology, sources, counts, log, settings)
         place = None if log is None else log.place
-        self.program = Program(topology, self.layout, for_batch(settings), tuple(infos), place)
-        written = {topic for sub in self.subs for topic in sub.sink_topics}
-        read = {topic for sub in self.subs for topic in (*sub.source_topics, *sub.global_topics)}
-        self.numbers = {topic: number for number, topic in enumerate(sorted(written | read))}
-        """Tell apart the topics of rows that are sent on."""
-        self._sent = written & read
-        self.ranges: dict[str, tuple[Range, ...]] = {}
-        """What is read of the log."""
-        for topic in read - written - sources.keys():
+        program = Program(topology, layout, for_batch(settings), tuple(infos), place)
+        ranges = {}
+        for topic in set(topology.source_topics) - set(topology.sink_topics) - sources.keys():
             assert log is not None
-            self.ranges[topic] = tuple(map(Range, log.start_offsets(topic), log.end_offsets(topic)))
+            ranges[topic] = tuple(map(Range, log.start_offsets(topic), log.end_offsets(topic)))
+        return cls(sources, program, ranges, stores)
 
     def circling(self, group: Sequence[SubTopology]) -> Circling:
         """What the sub-topologies of a circle read, all of it as rows, and give."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.engine.batch.feed import RowsOf
-from penstock.engine.shared.layout import Layout
+from penstock.engine.shared.layout import Layout, TaskId
+from penstock.engine.shared.manifest import TaskEntry
 from penstock.log.base import TopicInfo
 from penstock.plan import nodes
 from penstock.plan.topology import Topology
@@ -15,7 +16,32 @@ from penstock.serdes import BYTES, Serde
 from penstock.settings import Settings
 
 APPLICATION = "batch"
-"""What processors hear as the application's id."""
+"""What processors hear as the application's id, where the batch is none's."""
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """The application whose next commit the batch is.
+
+    Attributes:
+        storage: the URL of its checkpoint.
+        identity: that of the checkpoint.
+        commit: the number of the commit.
+        attempt: the name of the attempt at it, which all files bear.
+        entries: where each task is.
+        to_topics: whether what is put out goes into the topics of the log; else it is a result.
+    """
+
+    storage: str
+    identity: str
+    commit: int
+    attempt: str
+    entries: dict[str, TaskEntry]
+    to_topics: bool
+
+    def entry(self, task: TaskId) -> TaskEntry:
+        """Where a task is; at its beginning if it has done nothing yet."""
+        return self.entries.get(str(task), TaskEntry())
 
 
 @dataclass(frozen=True)
@@ -25,6 +51,7 @@ class Program:
     Attributes:
         topics: all topics that the topology reads and writes.
         place: where the real log is; None where all input is DataFrames.
+        continuation: the application that is continued, if one is.
     """
 
     topology: Topology
@@ -32,6 +59,13 @@ class Program:
     settings: Settings
     topics: tuple[TopicInfo, ...]
     place: Any
+    continuation: Continuation | None = None
+
+    def turn(self, number: int) -> tuple[int, str]:
+        """The commit and the attempt of a task's local commit, of which there are as many as its memory wants."""
+        if self.continuation is None:
+            return number, f"batch-{number}"
+        return self.continuation.commit, f"{self.continuation.attempt}{f'x{number}' if number else ''}"
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,13 @@ class BatchResult:
     ...         return result.store("sold").toArrow(), result.losses
     """
 
+    commit: int | None = None
+    """The number of the commit that the batch is of its application; None where it is none's."""
+    records = 0
+    """How many records and rows were read, where it is a commit of an application."""
+    is_repeated = False
+    """Whether a batch of this name counted already in the application, so that nothing was done."""
+
     def __init__(self, plan: Plan, stages: dict[int, Any], figures: Iterable[dict[str, Any]], stores: set[str]):
         self._plan, self._topology = plan, plan.topology
         self._stages = stages

@@ -18,7 +18,7 @@ from penstock.batch import HEADERS
 from penstock.log.records import Records
 from penstock.log.tables import small
 
-OUTPUT, STORE, FIGURES, ERROR = -1, -2, -3, -4
+OUTPUT, STORE, FIGURES, ERROR, ENDED = -1, -2, -3, -4, -5
 """What a block holds, in the column ``what``; a row that is sent on has the number of its topic there."""
 
 RESULT = pa.schema(

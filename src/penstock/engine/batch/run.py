@@ -1,36 +1,33 @@
-"""``Topology.run_batch``: a sub-topology is a stage of Spark, and Spark shuffles what goes from one to the next."""
+"""``Topology.run_batch``: what it is given is checked and completed, and Spark runs it."""
 
 from __future__ import annotations
 
 import logging
-import re
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from functools import reduce
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import functions as f
 
-from penstock import errors
 from penstock.engine.batch import frames
-from penstock.engine.batch.arguments import Named, Order, Source, sources_of
-from penstock.engine.batch.feed import RowsOf
+from penstock.engine.batch.application import Application, Then, seeds_of
+from penstock.engine.batch.arguments import Named, Order, Source, check_application, sources_of
+from penstock.engine.batch.attempt import Job
+from penstock.engine.batch.committed import BatchCommit
+from penstock.engine.batch.names import BatchName
 from penstock.engine.batch.planning import Plan, counts_of
-from penstock.engine.batch.program import Circling, Stage
-from penstock.engine.batch.result import BatchResult, quiet, told_in
-from penstock.engine.batch.rows import ERROR, FIGURES, IN_SPARK, SENT, SORTED_BY
-from penstock.engine.batch.stage import serve
+from penstock.engine.batch.result import BatchResult, quiet
+from penstock.engine.batch.stages import SparkStages
+from penstock.engine.shared.work import TaskDone
+from penstock.engine.spark.arguments import check_folders, settings_of
 from penstock.engine.spark.private import is_classic
 from penstock.engine.spark.session import work_with_this_python
-from penstock.engine.spark.shipping import dumps
-from penstock.errors import ConfigError, PenstockError, ProcessingError
+from penstock.errors import ConfigError
 from penstock.log.base import Log
 from penstock.log.cluster import Kafka
 from penstock.log.open import shared_log
 from penstock.messages import nearest, show
-from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology
 from penstock.query.commits import shapes_of
 from penstock.settings import Settings
@@ -51,6 +48,10 @@ def run_batch(
     log: Log | Kafka | Path | str | None = None,
     partitions: int | None = None,
     stores: Iterable[str] | None = None,
+    application_id: str | None = None,
+    batch: str | BatchName | None = None,
+    seed: str | None = None,
+    then: Then | None = None,
     **settings: Any,
 ) -> BatchResult:
     """See ``Topology.run_batch``."""
@@ -58,11 +59,15 @@ def run_batch(
         raise ConfigError(f"run_batch takes a SparkSession; got {show(spark)} of type {type(spark).__name__}")
     if partitions is not None and (not isinstance(partitions, int) or isinstance(partitions, bool) or partitions < 1):
         raise ConfigError(f"run_batch: partitions is a number from 1 on; got {show(partitions)}")
-    loaded = Settings.load(**settings).resolved()
+    name = check_application(application_id, batch, seed, then, sources, stores)
+    id_ = application_id or seed
+    loaded = Settings.load(**settings).resolved() if id_ is None else settings_of(id_, settings)
     with ExitStack() as stack:
         opened = None
-        if log is not None:
+        if log is not None or id_ is not None:
             opened = stack.enter_context(closing(shared_log(log, loaded)))
+            if id_ is not None:
+                check_folders(loaded, opened.url)
         expanded = topology.completed_by(loaded).expanded([*sources, *(opened.topics() if opened is not None else ())])
         given, now = sources_of(expanded, sources, key, value, timestamp, order, timestamp_unit), wall_clock_ms()
         found = {topic: frames.with_time(one, now) for topic, one in given.items()}
@@ -72,9 +77,29 @@ def run_batch(
         counts = counts_of(expanded, found, opened, partitions)
         if partitions is None:
             counts |= {topic: _partitions_in(one) for topic, one in found.items() if one.partition}
-        plan = Plan(expanded, found, counts, opened, kept, loaded)
-        with quiet():
-            return _Batch(spark, plan, found, kept).run()
+        if id_ is None:
+            plan = Plan.alone(expanded, found, counts, opened, kept, loaded)
+            with quiet():
+                return SparkStages(spark, plan, found, kept).run()[0]
+        assert opened is not None
+        results: list[BatchResult] = []
+
+        def run(plan: Plan) -> list[TaskDone]:
+            with quiet():
+                result, done = SparkStages(spark, plan, found, kept if seed else set()).run()
+            results.append(result)
+            return done
+
+        seeds = seeds_of(then, found, opened) if seed else None
+        application = Application(expanded, str(id_), loaded, opened)
+        outcome = application.run(Job(found, run, name, seeds, kept if seed else ()), counts)
+        if seed:
+            (result,) = results
+            result.commit, result.records = outcome.commit, outcome.records
+            return result
+        for result in results:
+            result.close()
+        return BatchCommit(spark, application, outcome)
 
 
 def _kept(topology: Topology, stores: Iterable[str] | None) -> set[str]:
@@ -92,163 +117,8 @@ def _kept(topology: Topology, stores: Iterable[str] | None) -> set[str]:
     return set(names)
 
 
-class _Batch:
-    """One run."""
-
-    def __init__(self, spark: Any, plan: Plan, sources: dict[str, Source], stores: set[str]):
-        self._spark, self._plan, self._sources, self._kept = spark, plan, sources, stores
-        self._stages: dict[int, Any] = {}
-
-    def run(self) -> BatchResult:
-        """Run stage by stage.
-
-        Raises:
-            PenstockError: what a task raised.
-        """
-        packed = dumps(self._plan.program)
-        figures: list[dict[str, Any]] = []
-        try:
-            for group in self._plan.groups:
-                with self._named(group), _plain_errors():
-                    stage = self._stage(group, packed).persist()
-                    self._stages |= {sub.id: stage for sub in group}
-                    figures += _run(stage)
-        except BaseException:
-            for stage in self._stages.values():
-                stage.unpersist()
-            raise
-        return BatchResult(self._plan, self._stages, figures, self._kept)
-
-    @contextmanager
-    def _named(self, group: tuple[SubTopology, ...]) -> Iterator[None]:
-        """What Spark's page calls the jobs of a stage."""
-        context = getattr(self._spark, "sparkContext", None) if is_classic(self._spark) else None
-        if context is None:
-            yield
-            return
-        before = context.getLocalProperty("spark.job.description")
-        names = ", ".join(str(sub.id) for sub in group)
-        context.setLocalProperty("spark.job.description", f"penstock batch: sub-topology {names}")
-        try:
-            yield
-        finally:
-            context.setLocalProperty("spark.job.description", before)
-
-    # --- one stage -----------------------------------------------------------------------------------------------
-
-    def _stage(self, group: tuple[SubTopology, ...], packed: bytes) -> Any:
-        """What a sub-topology gives, or several that are a circle."""
-        tasks = max(self._plan.layout.tasks[sub.id] for sub in group)
-        is_circle = self._plan.layout.circle_of(group[0].id) is not None
-        stage: Stage | Circling = self._plan.circling(group) if is_circle else self._plan.stage(group[0])
-
-        def run(batches: Iterator[Any]) -> Iterator[Any]:
-            from pyspark import TaskContext
-
-            yield from serve(packed, stage, batches if stage.inputs else iter(()), TaskContext.get().partitionId())
-            for _ in batches:  # Spark's worker is used again only when it has read all
-                pass
-
-        _log.info("batch: sub-topology %s, %d tasks", stage.name, tasks)
-        if isinstance(stage, Circling):
-            rows_of_all = [self._of_circle(sub, one) for sub, one in zip(group, stage.stages, strict=True)]
-            return self._circle(reduce(_union, rows_of_all), stage.inputs).mapInArrow(run, IN_SPARK)
-        if stage.inputs:
-            return self._sorted(group[0], stage.inputs, tasks).mapInArrow(run, IN_SPARK)
-        return self._spark.range(0, tasks, 1, tasks).mapInArrow(run, IN_SPARK)
-
-    def _sorted(self, sub: SubTopology, inputs: Sequence[RowsOf], tasks: int) -> Any:
-        """The rows of all topics, those of each task in one partition of Spark and in order."""
-        causes = self._plan.tells_causes(sub)
-        is_alone = len(inputs) == 1
-        frame = reduce(_union, (self._rows(one, tasks, is_alone, causes) for one in inputs))
-        order = [f.col(name) for name in SORTED_BY if name in frame.columns and not (is_alone and name == "input")]
-        moved = frame.repartitionById(tasks, "partition").sortWithinPartitions(*order, *self._places(inputs))
-        return _wanted(moved, inputs, ["input"] * (not is_alone) + ["cause"] * causes)
-
-    def _of_circle(self, sub: SubTopology, stage: Stage) -> Any:
-        """The rows for one sub-topology of a circle."""
-        tasks, causes = self._plan.layout.tasks[sub.id], self._plan.tells_causes(sub)
-        return reduce(_union, (self._rows(one, 1 if one.is_global else tasks, False, causes) for one in stage.inputs))
-
-    def _circle(self, frame: Any, inputs: Sequence[RowsOf]) -> Any:
-        """The rows of all tasks of a circle, in one partition of Spark and in order of their topics."""
-        names = ("input", "partition", *(name for name in SORTED_BY if name != "input"))
-        order = [f.col(name) for name in names if name in frame.columns]
-        moved = frame.repartition(1).sortWithinPartitions(*order, *self._places(inputs))
-        return _wanted(moved, inputs, ["input", "partition", "cause"])
-
-    def _places(self, inputs: Sequence[RowsOf]) -> Iterator[Any]:
-        """By what rows of DataFrames are sorted."""
-        for one in inputs:
-            if one.chosen is not None:
-                yield from frames.places(self._sources[one.topic], one)
-
-    def _rows(self, one: RowsOf, tasks: int, is_alone: bool, causes: bool) -> Any:
-        """The rows of one topic."""
-        plan = self._plan
-        if one.topic in self._sources:
-            return frames.rows_of(
-                self._sources[one.topic], one, tasks, is_alone, plan.layout.meetings if causes else None
-            )
-        if one.topic in plan.ranges:
-            ranges = plan.ranges[one.topic]
-            firsts = [plan.first_cause(one.topic, partition) for partition in range(len(ranges))]
-            return frames.rows_of_log(self._spark, plan.program.place, one.topic, one, ranges, firsts)
-        writers = [self._stages[id_] for id_ in plan.writers(one.topic) if id_ in self._stages]
-        sent = [stage.where(f.col("what") == plan.numbers[one.topic]) for stage in writers]
-        return reduce(_union, sent).select(*SENT).withColumn("input", f.lit(one.number))
-
-
-def _run(stage: Any) -> list[dict[str, Any]]:
-    """Have Spark run a stage; its figures."""
-    found = stage.where(f.col("what").isin(FIGURES, ERROR)).select("what", "name", "block").collect()
-    for row in found:
-        if row["what"] == ERROR:
-            kind: type[PenstockError] = getattr(errors, row["name"], ProcessingError)
-            raise kind(bytes(row["block"]).decode())
-    return told_in(found)
-
-
-def _wanted(frame: Any, inputs: Sequence[RowsOf], more: Sequence[str]) -> Any:
-    """The columns that tasks look into."""
-    names = ["clock", "timestamp", "key", "value", "old", "headers", *(one.column for one in inputs), *more]
-    return frame.select(*(name for name in names if name in frame.columns))
-
-
-def _union(one: Any, other: Any) -> Any:
-    return one.unionByName(other, allowMissingColumns=True)
-
-
 def _partitions_in(source: Source) -> int:
     """How many partitions there are at least by a column with their numbers."""
     assert source.partition is not None
     highest = source.frame.agg(f.max(frames.quoted(source.partition)).cast("int")).first()[0]
     return 1 if highest is None else int(highest) + 1
-
-
-_OURS = re.compile(r"(?:^|\] )penstock\.errors\.(\w+): (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
-
-
-@contextmanager
-def _plain_errors() -> Iterator[None]:
-    """Errors of Spark as what they mean; some rows are looked at while Spark plans."""
-    try:
-        yield
-    except PenstockError:
-        raise
-    except Exception as error:
-        raise _plainly(error) from error
-
-
-def _plainly(error: Exception) -> Exception:
-    """What a worker of Spark said, without the traces around it, where it is one of our own errors."""
-    said = str(error)
-    if "No module named 'penstock'" in said:
-        return ConfigError(
-            "run_batch: the Python that Spark runs has no Penstock; set PYSPARK_PYTHON to "
-            f"{sys.executable} before Spark starts (`penstock doctor` looks at it)"
-        )
-    found = _OURS.search(said)
-    kind = getattr(errors, found[1], None) if found is not None else None
-    return error if found is None or kind is None else kind(found[2])

@@ -10,17 +10,20 @@ from __future__ import annotations
 import itertools
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from penstock.engine.batch.circle import CircleRun
 from penstock.engine.batch.feed import Feed, RowReader
 from penstock.engine.batch.outbox import Outbox
 from penstock.engine.batch.program import Circling, Program, Range, Stage
 from penstock.engine.batch.rows import ERROR, block
-from penstock.engine.batch.stage_log import StageLog
+from penstock.engine.batch.stage_log import StageLog, TopicsLog
 from penstock.engine.batch.task import BatchTask
 from penstock.engine.shared.layout import TaskId, global_place
 from penstock.engine.shared.manifest import TaskEntry
@@ -29,7 +32,7 @@ from penstock.engine.spark.shipping import loads
 from penstock.engine.task.reader import Reader
 from penstock.errors import ConfigError, ProcessingError, SerdeError, TopologyError
 from penstock.log.open import open_log
-from penstock.storage import LocalStorage
+from penstock.storage import LocalStorage, open_storage
 
 _FOREVER = 2**62
 """Up to which offset topics are read that come as rows."""
@@ -70,52 +73,78 @@ def run(
     return TaskRun(program, stage, partition, folder, stack).over(batches)
 
 
+def log_of(program: Program, stage: Stage, stack: ExitStack) -> StageLog:
+    """The log as a task of a stage sees it, which is let go of with the stack."""
+    continuation = program.continuation
+    writes = continuation is not None and continuation.to_topics
+    if not stage.ranges and not writes:
+        return StageLog(program.topics)
+    real = open_log(program.place)
+    stack.callback(real.close)
+    if continuation is None or not writes:
+        return StageLog(program.topics, real, stage.ranges)
+    outbox = open_storage(continuation.storage)
+    return TopicsLog(real.with_outbox(outbox, program.layout.application_id), stage.ranges)
+
+
 class TaskRun:
     """One run of a task."""
 
     def __init__(self, program: Program, stage: Stage, partition: int, folder: Path, stack: ExitStack):
         self._stage, self._program, self._stack = stage, program, stack
         self._id = TaskId(stage.sub, partition)
-        real = None
-        if stage.ranges:
-            real = open_log(program.place)
-            stack.callback(real.close)
-        self._log = StageLog(program.topics, real, stage.ranges)
+        self._log = log_of(program, stage, stack)
         (folder / "files").mkdir()
         self._storage, self._folder = LocalStorage(folder / "files"), folder / "db"
 
     def over(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Run over rows, or over what there is in the log."""
         settings = self._program.settings
-        feed = Feed(batches, self._stage.inputs, settings.chunk_records, settings.chunk_bytes)
         ranges = dict(self._ranges())
+        began = entry = self._entry(ranges)
+        feed = Feed(batches, self._stage.inputs, settings.chunk_records, settings.chunk_bytes, entry.offsets)
         if feed.is_done and not any(one.end > one.start for one in ranges.values()):
             return
         task, outbox = self._task(feed), Outbox(self._program, self._stage, self._id, self._log, self._storage)
-        entry = TaskEntry(offsets={place: one.start for place, one in ranges.items()})
         ends = {one.topic: _FOREVER for one in self._stage.inputs if not one.is_global}
         ends |= {global_place(one.topic, 0): _FOREVER for one in self._stage.inputs if one.is_global}
         ends |= {place: one.end for place, one in ranges.items()}
-        for commit in itertools.count():
-            done = task.run(TaskWork(str(self._id), entry, ends), commit, f"batch-{commit}")
+        for turn in itertools.count():
+            task.keeps_changes = self._program.continuation is not None and not turn
+            done = task.run(TaskWork(str(self._id), entry, ends), *self._program.turn(turn))
             yield from outbox.results(done)
-            task.state.commit(commit)
+            task.state.commit(self._program.turn(turn)[0])
             if task.has_ended:
                 break
             offsets = {place: done.offsets[place] for place in ranges}
             entry = TaskEntry(offsets=offsets, clock=done.clock, numbers=done.numbers)
         yield from outbox.stores(task)
         yield outbox.figures()
+        if self._program.continuation is not None:
+            read = {place: done.offsets[place] for place in ranges}
+            yield outbox.ended(task, done, began.offsets | feed.offsets | read, turn + 1)
 
     def _task(self, feed: Feed) -> BatchTask:
         reader: type[Reader] = type("StageReader", (RowReader,), {"feed": feed}) if self._stage.inputs else Reader
         return BatchTask.opened(self._program, self._id, self._log, self._storage, self._folder, self._stack, reader)
 
+    def _entry(self, ranges: Mapping[str, Range]) -> TaskEntry:
+        """Where the task is."""
+        starts = {place: one.start for place, one in ranges.items()}
+        if self._program.continuation is None:
+            return TaskEntry(offsets=starts)
+        entry = self._program.continuation.entry(self._id)
+        return msgspec.structs.replace(entry, offsets=entry.offsets | starts)
+
     def _ranges(self) -> Iterator[tuple[str, Range]]:
         """What is read of the log, by the place where its offset is kept."""
         sub = self._program.topology.sub_topologies[self._stage.sub]
+        continuation, places = self._program.continuation, list[tuple[str, Range]]()
         for topic, ranges in self._stage.ranges.items():
             if topic in sub.source_topics and self._id.partition < len(ranges):
-                yield topic, ranges[self._id.partition]
+                places.append((topic, ranges[self._id.partition]))
             if topic in sub.global_topics:
-                yield from ((global_place(topic, p), one) for p, one in enumerate(ranges))
+                places += [(global_place(topic, p), one) for p, one in enumerate(ranges)]
+        offsets = {} if continuation is None else continuation.entry(self._id).offsets
+        for place, one in places:
+            yield place, replace(one, start=offsets.get(place, one.start))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
+from penstock.errors import RefusedRecordError
 from penstock.log.base import Log, TopicInfo
 from penstock.log.contract.writer import Segment
 from penstock.log.memory import MemoryLog
@@ -41,3 +43,23 @@ class StageLog(MemoryLog):
                 for records in super().read(topic, partition, start, end):
                     yield topic, partition, records
             self.trim(topic, dict(enumerate(self.end_offsets(topic))))
+
+
+class TopicsLog(StageLog):
+    """The same where a task puts out into the topics of the real log."""
+
+    def __init__(self, real: Log, read: Collection[str]):
+        super().__init__((), real, read)
+        self._topics_of = real
+
+    def writer(self, topic: str, name: str) -> Any:
+        return self._topics_of.writer(topic, name)
+
+    def refused(self, topic: str, records: Records) -> dict[int, RefusedRecordError]:
+        return self._topics_of.refused(topic, records)
+
+    def topic(self, name: str) -> TopicInfo:
+        return self._topics_of.topic(name)
+
+    def create_topic(self, info: TopicInfo) -> None:
+        self._topics_of.create_topic(info)

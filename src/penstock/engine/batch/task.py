@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
+import msgspec
+
 from penstock.engine.batch.feed import RowReader
 from penstock.engine.batch.program import Program
 from penstock.engine.batch.stage_log import StageLog
 from penstock.engine.shared.layout import TaskId
-from penstock.engine.shared.work import TaskWork
+from penstock.engine.shared.manifest import Manifests
+from penstock.engine.shared.stores import has_own_stores
+from penstock.engine.shared.work import TaskDone, TaskWork
 from penstock.engine.task.outlets import Outlets
 from penstock.engine.task.reader import Reader
 from penstock.engine.task.task import Left, Task
 from penstock.state.kinds.key_value import KeyValueStore
-from penstock.storage import FileRef, Storage
-from penstock.syncing import passing
+from penstock.storage import FileRef, Storage, open_storage
+from penstock.syncing import SyncTogether, passing
 
 HELD_RECORDS = 1 << 20
 """How many updates the caches of a task's tables hold over its local commits."""
@@ -30,6 +35,12 @@ class BatchTask(Task):
     """Whether it has read all there is, and done that."""
     held_records = HELD_RECORDS
     """How many updates of tables wait for that end, at most; with more of them they go out before."""
+    keeps_changes = False
+    """Whether its changes are kept in a file where one local commit does all."""
+    is_at_once = False
+    """Whether it does all in one local commit."""
+    together: SyncTogether | None = None
+    """What makes files durable that are not for this batch alone."""
 
     @classmethod
     def opened(
@@ -42,13 +53,34 @@ class BatchTask(Task):
         stack: ExitStack,
         reader: type[Reader] = Reader,
     ) -> Self:
-        """A task without state, which is let go of with the stack."""
+        """A task at the place where the application is that is continued, or one without state; it is let go of with
+        the stack.
+
+        Args:
+            storage: where it writes what it sends to other tasks.
+            folder: where it keeps its state meanwhile.
+        """
         layout = replace(program.layout, partitions=dict(program.layout.partitions))  # a task adds what it chooses
-        task = cls(id_, program.topology, layout, program.settings, log, storage, folder, reader)
+        continuation = program.continuation
+        checkpoint = None if continuation is None else open_storage(continuation.storage)
+        topology, settings = program.topology, program.settings
+        task = cls(id_, topology, layout, settings, log, storage, folder, reader, checkpoint=checkpoint)
         stack.callback(task.abandon)
-        task.gathering = passing
-        task.state.open(program.layout.application_id, -1, -1, lambda since: [])
+        if continuation is None:
+            task.gathering = passing
+            task.state.open(program.layout.application_id, -1, -1, lambda since: [])
+            return task
+        task.together = SyncTogether()
+        stack.callback(task.together.close)
+        task.gathering = task.together.gathering
+        entry = continuation.entry(id_)
+        Manifests(task.checkpoint).open(task.state, entry, continuation.identity)
+        task.state.set_clocks(entry.numbers)
+        task.is_at_once = has_own_stores(task.sub, topology.facts)
         return task
+
+    def is_full(self, nbytes: int) -> bool:
+        return not self.is_at_once and super().is_full(nbytes)
 
     def finish(self, work: TaskWork, outlets: Outlets, left: Left) -> None:
         self.has_ended = self._is_at_end()
@@ -70,4 +102,19 @@ class BatchTask(Task):
         return any(isinstance(one, KeyValueStore) and one.shows_committed for one in self.state.stores.values())
 
     def _write_delta(self, commit: int, attempt: str) -> FileRef | None:
-        return None
+        is_all = self.has_ended or bool(self._circle.topics)  # a circle is at its end when nothing more comes
+        return super()._write_delta(commit, attempt) if self.keeps_changes and is_all else None
+
+    def ended(self, done: TaskDone, local_commits: int) -> TaskDone:
+        """What it did in all of its local commits, durably.
+
+        Args:
+            done: what the last one of them brought, and all that they put out.
+            local_commits: how many there were.
+        """
+        base = None
+        if local_commits > 1 and self.state.stores:
+            base = self.state.publish_base(f"{self.state.at:016d}-{os.urandom(4).hex()}")
+        assert self.together is not None
+        self.together.sync()
+        return done if base is None else msgspec.structs.replace(done, delta=None, base=base)

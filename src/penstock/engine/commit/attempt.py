@@ -270,6 +270,9 @@ class Attempt:
             tasks[name] = TaskEntry(
                 done.offsets, done.numbers, done.delta, commit, self._name, previous, *snapshots, done.clock, old.base
             )
+            if done.base is not None:  # nothing of before counts for its state
+                whole = {"attempt": "", "previous": -1, "snapshot": commit, "older": None, "base": done.base}
+                tasks[name] = msgspec.structs.replace(tasks[name], **whole)
             for topic, segments in done.sinks.items():
                 sinks.setdefault(topic, []).extend(segments)
             add_up(metrics, done.metrics)

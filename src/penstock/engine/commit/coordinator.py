@@ -20,6 +20,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -217,14 +218,17 @@ class Coordinator:
 
     # --- one commit ----------------------------------------------------------------------------------------------
 
-    def step(self, ends: Ends, advances: Advances | None = None) -> CommitDone | None:
+    def step(
+        self, ends: Ends, advances: Advances | None = None, attempts: Callable[..., Attempt] = Attempt
+    ) -> CommitDone | None:
         """Make the next commit, reading at most up to these ends; None when there is nothing to do.
 
         Args:
             advances: what goes on without records.
+            attempts: makes attempts at it.
         """
         try:
-            return self._step(ends, advances or {})
+            return self._step(ends, advances or {}, attempts)
         except FencedError:
             raise
         except Exception as error:  # it may be that of a program whose files a rival removed
@@ -233,11 +237,11 @@ class Coordinator:
                 raise fenced from error
             raise
 
-    def _step(self, ends: Ends, advances: Advances) -> CommitDone | None:
+    def _step(self, ends: Ends, advances: Advances, attempts: Callable[..., Attempt]) -> CommitDone | None:
         began = time.monotonic()
         self.opened.topics.check(self.manifest)
         try:
-            attempt = self._attempt(ends, advances)
+            attempt = self._attempt(ends, advances, attempts)
         except PenstockError:
             self.opened.topics.check(self.manifest)  # then this is what is to be told
             raise
@@ -311,10 +315,10 @@ class Coordinator:
         self.moved.committed()
         self.publishing.begin(manifest)
 
-    def _attempt(self, ends: Ends, advances: Advances) -> Attempt | None:
+    def _attempt(self, ends: Ends, advances: Advances, attempts: Callable[..., Attempt]) -> Attempt | None:
         """An attempt at the next commit that succeeded; None when there is nothing to do."""
         for pause in _PAUSES:
-            attempt = self._new_attempt(ends, advances)
+            attempt = self._new_attempt(ends, advances, attempts)
             try:
                 return attempt if attempt.run() else None
             except LostWorkError as error:
@@ -322,7 +326,7 @@ class Coordinator:
                     return None
                 _log.warning("commit %d is repeated: %s", self.manifest.commit + 1, error)
             time.sleep(pause)
-        attempt = self._new_attempt(ends, advances)
+        attempt = self._new_attempt(ends, advances, attempts)
         try:
             return attempt if attempt.run() else None
         except LostWorkError as error:
@@ -332,6 +336,6 @@ class Coordinator:
                 f"{self.manifest.commit} is safe. Look for the cause in the logs of Spark's executors and start again"
             ) from error
 
-    def _new_attempt(self, ends: Ends, advances: Advances) -> Attempt:
+    def _new_attempt(self, ends: Ends, advances: Advances, attempts: Callable[..., Attempt]) -> Attempt:
         now = self.idle.now_ms() if advances else 0
-        return Attempt(self.opened, self.runner, self.idling, self.manifest, ends, advances, now)
+        return attempts(self.opened, self.runner, self.idling, self.manifest, ends, advances, now)

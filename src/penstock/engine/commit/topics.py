@@ -267,14 +267,7 @@ class Topics:
                 "where to begin (auto_offset_reset is 'none'): it has not read the topic yet, or its checkpoint is "
                 "lost. Restore the checkpoint, or start once with auto_offset_reset 'earliest' or 'latest'"
             )
-        if reset.policy == "earliest":
-            return self._log.start_offsets(topic)
-        ends = self._log.end_offsets(topic)
-        if reset.policy == "latest":
-            return ends
-        time = reset.begins_at(wall_clock_ms())
-        found = (self._log.offset_at(topic, partition, time) for partition in range(len(ends)))
-        return [end if at is None else at for at, end in zip(found, ends, strict=True)]
+        return positions(self._log, topic, reset)
 
     def _policy(self, topic: str) -> AutoOffsetReset:
         """How a source says that it is begun, or else the setting. Global tables always begin with all there is."""
@@ -315,3 +308,15 @@ class Topics:
             "To go on without them, start with on_lost_records 'skip'; to process the topic anew, start under another "
             "application id. A longer retention keeps records until they are read"
         )
+
+
+def positions(log: Log, topic: str, reset: AutoOffsetReset) -> list[int]:
+    """For each partition of a topic the offset that a policy means now."""
+    if reset.policy == "earliest":
+        return log.start_offsets(topic)
+    ends = log.end_offsets(topic)
+    if reset.policy == "latest":
+        return ends
+    time = reset.begins_at(wall_clock_ms())
+    found = (log.offset_at(topic, partition, time) for partition in range(len(ends)))
+    return [end if at is None else at for at, end in zip(found, ends, strict=True)]

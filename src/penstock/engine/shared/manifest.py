@@ -97,6 +97,10 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
 
     places: Places | None = None
     """Where slots live; None behind a start."""
+    batches: dict[str, int] = {}
+    """The names of batches whose rows count already, each with its commit; the newest ones."""
+    queries: dict[str, int] = {}
+    """By streaming query the number of its newest batch whose rows count."""
     sinks_of: int = -1
     """The commit whose records ``sinks`` has, less those that were put aside; -1 where it is this one."""
 

@@ -8,6 +8,7 @@ from penstock.engine.shared.exchange import EARLIEST, LATEST, ExchangeRef
 from penstock.engine.shared.manifest import TaskEntry
 from penstock.engine.shared.stretch import Stretch
 from penstock.log.contract.writer import Segment
+from penstock.state.snapshot import Base
 from penstock.state.task_state import Numbers
 from penstock.storage import FileRef
 
@@ -94,6 +95,8 @@ class TaskDone(msgspec.Struct, frozen=True, omit_defaults=True):
     delta: FileRef | None = None
     numbers: Numbers = {}
     snapshot: int = -1
+    base: Base | None = None
+    """All of its state, where it is published as a whole and not as ``delta``."""
     metrics: dict[str, int] = {}
     observed: dict[str, int] = {}
     """Figures that depend on where commits are, see ``Manifest``."""

@@ -32,6 +32,14 @@ def check_arguments(application_id: Any, spark: Any, trigger: Any, slots: Any, o
         raise ConfigError(f"start: spark is a SparkSession, got {show(spark)} of type {type(spark).__name__}")
 
 
+def settings_of(application_id: str, given: dict[str, Any]) -> Settings:
+    """The settings of an application, whose folder has its name where nobody says another."""
+    loaded = Settings.load(**given)
+    if loaded.state_dir is None:
+        loaded = Settings.load(**given, state_dir=Path(".penstock") / application_id)
+    return loaded.resolved()
+
+
 def check_folders(settings: Settings, log: str) -> None:
     """Raise ``ConfigError`` for folders that cannot be made or written.
 

@@ -20,6 +20,13 @@ _QUERY_ID = "sql.streaming.queryId"
 """What Spark tells the tasks of a streaming query: the id that stands in ``<checkpoint>/metadata``."""
 
 
+def query_of_this_batch(frame: Any) -> str | None:
+    """The id of the query of which a DataFrame is a batch; None outside of ``foreachBatch`` and in Connect."""
+    spark = frame.sparkSession
+    found: str | None = spark.sparkContext.getLocalProperty(_QUERY_ID) if private.is_classic(spark) else None
+    return found
+
+
 def query_of_this_task() -> str:
     """The id of the streaming query that this task of Spark works for; raises ``PenstockError`` if there is none."""
     from pyspark import TaskContext

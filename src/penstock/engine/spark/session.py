@@ -6,8 +6,8 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,25 @@ def session_on(context: Any) -> Any:
     from pyspark.sql import SparkSession
 
     return SparkSession.getActiveSession() or SparkSession(context)
+
+
+@contextmanager
+def session_for(name: str, log_file: Path) -> Iterator[Any]:
+    """A session to run a job on: the one that is active, or else a new one, which ends with the context.
+
+    Raises:
+        ConfigError: Java is missing, or Spark does not start.
+    """
+    begin_jvm(None, name, log_file)
+    try:
+        context, is_own = context_for(None, name, log_file)
+        try:
+            yield session_on(context)
+        finally:
+            if is_own:
+                stop_context(context)
+    finally:
+        jvm.give_up()
 
 
 def stop_context(context: Any) -> None:

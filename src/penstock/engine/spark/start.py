@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.durations import Duration
 from penstock.engine.spark import jvm
-from penstock.engine.spark.arguments import check_arguments, check_folders
+from penstock.engine.spark.arguments import check_arguments, check_folders, settings_of
 from penstock.engine.spark.session import begin_jvm
 from penstock.log.base import Log
 from penstock.log.cluster import Kafka
 from penstock.log.open import shared_log
 from penstock.plan.topology import Topology
 from penstock.progress import Progress
-from penstock.settings import Settings
 
 if TYPE_CHECKING:  # what takes long to import is imported while the JVM comes up
     from penstock.engine.operate.lifecycle import StateListener, UncaughtExceptionHandler
@@ -68,10 +67,7 @@ def start(
         AlreadyRunningError: another program runs under this application id.
     """
     check_arguments(application_id, spark, trigger, slots, on_progress)
-    loaded = Settings.load(**settings)
-    if loaded.state_dir is None:
-        loaded = Settings.load(**settings, state_dir=Path(".penstock") / application_id)
-    loaded = loaded.resolved()
+    loaded = settings_of(application_id, settings)
     assert loaded.state_dir is not None
     shared = shared_log(log, loaded)
     check_folders(loaded, shared.url)

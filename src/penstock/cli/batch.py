@@ -1,0 +1,106 @@
+"""``penstock batch``: a program once over all there is, as a batch job of Spark, as a scheduler runs it."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from penstock.cli.command import Command
+from penstock.cli.options import json_option, load_settings, settings_options
+from penstock.cli.program import PROGRAM_HELP, default_application_id, load_program, program_argument
+from penstock.cli.terminal import count, say
+from penstock.errors import ConfigError
+
+_FORMATS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".csv": "csv", ".orc": "orc"}
+
+
+@click.command(cls=Command, epilog=PROGRAM_HELP)
+@program_argument
+@click.option("--application-id", metavar="ID", help="Whose next commit it is. [default: the file's name]")
+@click.option("--batch", "name", metavar="NAME", help="The name under which rows count once, for --input.")
+@click.option("--input", "inputs", multiple=True, metavar="TOPIC=PATH", help="Files whose rows are a topic's records.")
+@click.option("--format", "format_", metavar="FORMAT", help="That of the files. [default: by their names, or parquet]")
+@click.option("--key", metavar="COLUMN", help="The column with the keys.")
+@click.option("--value", metavar="COLUMN", help="The column with the values. [default: the whole row, as JSON]")
+@click.option("--timestamp", metavar="COLUMN", help="The column with the times.")
+@click.option("--order", metavar="COLUMN[,COLUMN]", help="By what rows arrived: an offset, or partition and offset.")
+@click.option("--partitions", type=click.IntRange(min=1), help="Of topics that are made. [default: 8]")
+@settings_options
+@json_option
+def batch(
+    program: str,
+    application_id: str | None,
+    name: str | None,
+    inputs: tuple[str, ...],
+    format_: str | None,
+    key: str | None,
+    value: str | None,
+    timestamp: str | None,
+    order: str | None,
+    partitions: int | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Run a program once over all there is, as a batch job of Spark.
+
+    It takes what is new in the program's topics since the last commit, and the rows of files, and makes one commit.
+    Run it again for what has come since. Files need a name, under which they count once, however often a scheduler
+    repeats the job.
+
+    \b
+    Examples:
+      penstock batch app.py
+      penstock batch app.py --input orders=lake/2026-11-25.parquet --batch 2026-11-25 --key customer --timestamp at
+    """
+    settings = load_settings(**options)
+    topology = load_program(program)
+    id_ = application_id or default_application_id(program)
+    paths = dict(map(_input, inputs))
+    from penstock.engine.spark.session import session_for  # what stands on PySpark takes long to import
+
+    began = time.monotonic()
+    with session_for(id_, (settings.state_dir or Path(".penstock") / id_) / "spark.log") as spark:
+        frames = {topic: _read(spark, path, format_) for topic, path in paths.items()}
+        columns: dict[str, Any] = (
+            {"key": key, "value": value, "timestamp": timestamp, "order": _order(order)} if frames else {}
+        )
+        given: dict[str, Any] = {"application_id": id_, "batch": name, "partitions": partitions}
+        chosen = {name: getattr(settings, name) for name in settings.origins}
+        result = topology.run_batch(spark, frames, **columns, **given, **chosen)
+        seconds = time.monotonic() - began
+        if as_json:
+            told: dict[str, Any] = {"application_id": id_, "commit": result.commit, "is_repeated": result.is_repeated}
+            told |= {"records": result.records, "seconds": round(seconds, 3)}
+            click.echo(json.dumps({**told, "losses": [loss.to_dict() for loss in result.losses]}))
+        elif result.is_repeated:
+            say(f"{id_}: batch {name!r} counts already; nothing was done, the application is at commit {result.commit}")
+        else:
+            say(f"{id_}: commit {result.commit}, {count(result.records, 'record')}, {seconds:.1f} s")
+            for loss in result.losses:
+                say(f"  {loss.described}")
+
+
+def _input(given: str) -> tuple[str, str]:
+    topic, equals, path = given.partition("=")
+    if not equals or not topic or not path:
+        raise click.BadParameter(f"write it like --input orders=lake/orders; got {given!r}", param_hint="'--input'")
+    return topic, path
+
+
+def _read(spark: Any, path: str, format_: str | None) -> Any:
+    chosen = format_ or _FORMATS.get(Path(path).suffix.lower(), "parquet")
+    reader = spark.read.format(chosen)
+    if chosen == "csv":
+        reader = reader.options(header="true", inferSchema="true")
+    try:
+        return reader.load(path)
+    except Exception as error:
+        raise ConfigError(f"--input: {path} cannot be read as {chosen}: {str(error).splitlines()[0]}") from error
+
+
+def _order(given: str | None) -> str | list[str] | None:
+    return given.split(",") if given and "," in given else given

@@ -1,0 +1,126 @@
+"""A batch as the next commit of an application: the same tasks and the same checkpoint as live, with Spark to run them.
+
+The tasks begin where the last commit left them. What they did becomes one manifest, created at most once, as that of
+any commit: output, state, positions and the batch's name count together or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from penstock.engine.batch.arguments import Source
+from penstock.engine.batch.names import BatchName
+from penstock.engine.batch.planning import Plan, for_batch
+from penstock.engine.batch.program import Continuation, Program, Range
+from penstock.engine.commit.attempt import Attempt
+from penstock.engine.shared.layout import TaskPlaces
+from penstock.engine.shared.manifest import Manifest, TaskEntry
+from penstock.engine.shared.work import TaskDone, TaskWork
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a batch of an application is to do.
+
+    Attributes:
+        sources: the DataFrames, by the topics in whose place they stand.
+        run: has the tasks of a plan run; what each of them did.
+        name: that of the batch, where rows are given.
+        seeds: by topic the offsets from which a live program goes on; None where the batch is no seed.
+        stores: the stores whose rows are results.
+    """
+
+    sources: Mapping[str, Source]
+    run: Callable[[Plan], Iterable[TaskDone]]
+    name: BatchName | None = None
+    seeds: Mapping[str, Sequence[int]] | None = None
+    stores: Collection[str] = ()
+
+
+class BatchAttempt(Attempt):
+    """An attempt at a commit whose tasks run as a batch: to the ends of their input, whatever their memory holds."""
+
+    def __init__(self, job: Job, *given: Any):
+        super().__init__(*given)
+        self._job = job
+
+    def run(self) -> bool:
+        places = {task.name: task for sub in self._subs() for task in self._layout.tasks_of(sub)}
+        plan = self._plan()
+        done = [self._positioned(one, places[one.task], plan) for one in self._job.run(plan)]
+        works = [TaskWork(one.task, self._entries[one.task], self._ends_of(places[one.task])) for one in done]
+        self.take(works, {one.task: one for one in done})
+        return bool(done) or self._job.seeds is not None
+
+    def _subs(self) -> list[Any]:
+        return [sub for stage in self._layout.stages for sub in stage]
+
+    def _plan(self) -> Plan:
+        opened, seeds = self._opened, self._job.seeds is not None
+        at = opened.offsets(replace_tasks(self._before, self._entries))
+        ranges = {
+            topic: tuple(Range(min(start, end), end) for start, end in zip(at[topic], ends, strict=True))
+            for topic, ends in self._ends.items()
+            if topic not in self._job.sources and not (seeds and topic in opened.topology.sink_topics)
+        }
+        log, topics = opened.log, {*opened.topology.source_topics, *opened.outputs}
+        program = Program(
+            opened.topology,
+            opened.layout,
+            for_batch(opened.settings),
+            tuple(log.topic(topic) for topic in sorted(topics)),
+            log.place,
+            Continuation(
+                opened.storage.url, opened.application, self._before.commit + 1, self._name, self._entries, not seeds
+            ),
+        )
+        return Plan(self._job.sources, program, ranges, self._job.stores)
+
+    def _ends_of(self, task: TaskPlaces) -> dict[str, int]:
+        """Up to where a task reads topics of the log."""
+        return {
+            place: self._ends[topic][partition]
+            for place, topic, partition in task.places
+            if topic in self._ends and topic not in self._job.sources
+        }
+
+    def _positioned(self, done: TaskDone, task: TaskPlaces, plan: Plan) -> TaskDone:
+        """What a task did, with the positions of its topics in the log: DataFrames move none."""
+        offsets, before = dict(done.offsets), self._entries[task.name].offsets
+        for place, topic, partition in task.places:
+            if topic not in self._ends:  # a repartition topic
+                continue
+            offsets.pop(place, None)
+            if topic in plan.ranges:
+                offsets[place] = plan.ranges[topic][partition].end
+            elif place in before:
+                offsets[place] = before[place]
+        return msgspec.structs.replace(done, offsets=offsets)
+
+    def manifest(self, of_last_commit: Mapping[str, int]) -> Manifest:
+        manifest = super().manifest(of_last_commit)
+        if self._job.name is not None:
+            manifest = self._job.name.noted_in(manifest)
+        if not self._job.seeds:
+            return manifest
+        tasks = dict(manifest.tasks)
+        for sub in self._subs():
+            for task in self._layout.tasks_of(sub):
+                begins = {
+                    place: self._job.seeds[topic][partition]
+                    for place, topic, partition in task.places
+                    if topic in self._job.seeds
+                }
+                if begins:
+                    entry = tasks.get(task.name, TaskEntry())
+                    tasks[task.name] = msgspec.structs.replace(entry, offsets=entry.offsets | begins)
+        return msgspec.structs.replace(manifest, tasks=tasks)
+
+
+def replace_tasks(manifest: Manifest, tasks: dict[str, TaskEntry]) -> Manifest:
+    """A manifest with other entries of tasks."""
+    return msgspec.structs.replace(manifest, tasks=tasks)

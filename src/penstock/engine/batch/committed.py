@@ -1,0 +1,77 @@
+"""What a batch of an application gives: its records are in their topics, its state is in the checkpoint."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from penstock.engine.batch.application import Application, Outcome
+from penstock.engine.batch.result import BatchResult
+from penstock.errors import ConfigError
+from penstock.losses import Loss, losses_of, together
+from penstock.messages import nearest
+from penstock.metrics import Metric, readable
+
+
+class BatchCommit(BatchResult):
+    """The result of a batch that is a commit of an application."""
+
+    def __init__(self, spark: Any, application: Application, outcome: Outcome):
+        self._spark, self._application, self._outcome = spark, application, outcome
+        self.commit, self.records, self.is_repeated = outcome.commit, outcome.records, outcome.is_repeated
+
+    @property
+    def topics(self) -> list[str]:
+        """The output topics."""
+        return list(self._outcome.after)
+
+    @property
+    def stores(self) -> list[str]:
+        """The stores of the application that have a name of the user's."""
+        return self._application.stores
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """The records of this batch that did not go on: late, expired, dropped by Kafka's rules, skipped, or dead
+        letters."""
+        return together(losses_of(self._outcome.metrics).values())
+
+    @property
+    def metrics(self) -> dict[Metric, float]:
+        """The figures of this batch by Kafka's names."""
+        return readable(self._outcome.metrics)
+
+    def dataframe(self, topic: str) -> Any:
+        """The records that this batch put into an output topic, as ``spark.read.format("penstock")`` gives them.
+
+        Raises:
+            ConfigError: the topology does not write it, or the batch was repeated and has put out nothing.
+        """
+        if self.is_repeated:
+            raise ConfigError(
+                f"topic {topic!r}: this batch is a repeated one, whose records an earlier run has put out. Read the "
+                f"topic: "
+                'spark.read.format("penstock")'
+            )
+        if topic not in self._outcome.after:
+            there = ", ".join(self.topics) or "none"
+            raise ConfigError(f"no topic {topic!r} was written{nearest(topic, self.topics)}; these were: {there}")
+        before, after = (
+            json.dumps({topic: {str(p): end for p, end in enumerate(ends)}})
+            for ends in (
+                self._outcome.before.get(topic, [0] * len(self._outcome.after[topic])),
+                self._outcome.after[topic],
+            )
+        )
+        return self._application.frame(self._spark, topic, before, after)
+
+    def store(self, name: str) -> Any:
+        """The rows of a store as of the newest commit, as ``spark.read.format("penstock-state")`` gives them."""
+        return self._application.store(self._spark, name)
+
+    def close(self) -> None:
+        """Nothing: all of it is in the log and in the checkpoint."""
+
+    def __repr__(self) -> str:
+        what = "counted already" if self.is_repeated else f"{self.records:,} records"
+        return f"<commit {self.commit} of a batch: {what}>"

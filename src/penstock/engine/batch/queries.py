@@ -1,0 +1,50 @@
+"""``Topology.batches``: a streaming DataFrame's batches, each as the next commit of an application."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.engine.batch.names import BatchName
+from penstock.engine.batch.run import run_batch
+from penstock.engine.spark.checkpoints import query_of_this_batch
+from penstock.errors import ConfigError
+from penstock.messages import show
+from penstock.plan.names import check_name
+from penstock.plan.topology import Topology
+
+
+def batches(
+    topology: Topology, application_id: str, topic: str | None, name: str | None, **given: Any
+) -> Callable[[Any, int], None]:
+    """See ``Topology.batches``."""
+    check_name(application_id)
+    reads = [one for one in topology.source_topics if one not in topology.sink_topics]
+    if topic is None:
+        if len(reads) != 1:
+            raise ConfigError(
+                f"batches: the topology reads the topics {', '.join(reads) or 'of no name'}; say in whose place the "
+                "streaming DataFrame stands: topic="
+            )
+        (topic,) = reads
+    for what, text in (("topic", topic), ("name", name)):
+        if text is not None and (not isinstance(text, str) or not text):
+            raise ConfigError(f"batches: {what} is a text; got {show(text)}")
+
+    def take(frame: Any, number: int) -> None:
+        query = name or query_of_this_batch(frame)
+        if query is None:
+            raise ConfigError(
+                "batches: this batch does not say of which query it is; have it called by "
+                "df.writeStream.foreachBatch(...), or name the query: topology.batches(..., name=...)"
+            )
+        run_batch(
+            topology,
+            frame.sparkSession,
+            {topic: frame},
+            application_id=application_id,
+            batch=BatchName(query, number),
+            **given,
+        )
+
+    return take
