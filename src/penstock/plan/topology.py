@@ -350,7 +350,13 @@ class Topology(Declarations):
         Args:
             application_id: the application.
             topic: in whose place the DataFrame stands; may be left out where the topology reads one topic.
-            key, value, timestamp, order, timestamp_unit, log, partitions: as for ``run_batch``.
+            key: as for ``run_batch``.
+            value: as for ``run_batch``.
+            timestamp: as for ``run_batch``.
+            order: as for ``run_batch``.
+            timestamp_unit: as for ``run_batch``.
+            log: as for ``run_batch``.
+            partitions: as for ``run_batch``.
             name: that of the query, which stays the same when the query is started again. By default Spark's id of
                 it, which a classic session tells.
             settings: settings as keywords.
