@@ -48,7 +48,9 @@ def test_the_index_has_every_page():
 
 
 def test_the_page_of_commands_names_every_command():
-    rows = [line for line in (ROOT / "docs" / "commands.md").read_text().splitlines() if line.startswith("| `penstock ")]
+    rows = [
+        line for line in (ROOT / "docs" / "commands.md").read_text().splitlines() if line.startswith("| `penstock ")
+    ]
     [topics] = [row for row in rows if row.startswith("| `penstock topics ")]
     assert set(main.commands) - set(re.findall(r"`penstock (\w+)", "\n".join(rows))) == set()
     assert set(main.commands["topics"].commands) - set(re.findall(r"\w+", topics)) == set()
@@ -85,6 +87,16 @@ def test_the_architecture_names_every_module_of_the_engine_the_logs_and_what_rea
     named = set(re.findall(r"`(?:[\w]+/)*(\w+\.py)`", (ROOT / "ARCHITECTURE.md").read_text()))
     modules = [path for folder in LISTED for path in (SOURCE / folder).glob("*.py") if path.name != "__init__.py"]
     assert [str(path.relative_to(SOURCE)) for path in modules if path.name not in named] == []
+
+
+def test_the_plot_of_the_readme_is_drawn_from_the_newest_results(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    import plot
+
+    figures = plot.newest()
+    assert list(figures) != []
+    assert set(figures) == set(plot.SHOWN)
+    assert plot.drawn(figures) == plot.PICTURE.read_text(encoding="utf-8"), "make pictures draws it again"
 
 
 def is_there(path: str) -> bool:
