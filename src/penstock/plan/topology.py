@@ -287,9 +287,9 @@ class Topology(Declarations):
     ) -> BatchResult:
         """Run the topology once over all that there is, as a batch job of Spark (docs/batch.md).
 
-        With ``application_id`` the batch is the next commit of an application: it takes what is new in the topics, and
-        the rows that it is given, and goes on from the state of the last commit. With ``seed`` it makes the state
-        that an application begins with.
+        With ``application_id`` the batch is the next commit of an application. It takes the new records of the topics
+        and the given rows, and continues from the state of the last commit. With ``seed`` it makes the state that an
+        application begins with.
 
         Args:
             spark: the session to run on.
@@ -309,7 +309,7 @@ class Topology(Declarations):
             application_id: the application whose next commit the batch is; its topics are those of the log.
             batch: the name under which the DataFrames' rows count once in the application, however often the job runs.
             seed: the application whose first state the batch makes; it must not have made commits yet.
-            then: by topic that comes as a DataFrame where a live program goes on behind a seed: an offset for each
+            then: by topic that comes as a DataFrame where a live program continues after a seed: an offset for each
                 partition, or what ``auto_offset_reset`` takes.
             settings: settings as keywords, such as ``on_error="skip"``.
 
