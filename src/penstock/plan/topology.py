@@ -183,7 +183,7 @@ class Topology(Declarations):
     @property
     def internal_topics(self) -> frozenset[str]:
         """The repartition topics."""
-        return frozenset(self._built.repartitions)
+        return self._built.internal_topics
 
     @property
     def repartitions(self) -> dict[str, Repartition]:
@@ -402,6 +402,7 @@ class _Built:
         self.sub_topologies = sub_topologies(declared, self.facts)
         self.copartitions = copartitions(declared)
         self.repartitions = {node.topic: node for node in self.nodes if isinstance(node, Repartition)}
+        self.internal_topics = frozenset(self.repartitions)
         validate(declared, self.facts, self.sub_topologies)
         fixed = {topic: one.partitions for topic, one in self.repartitions.items() if one.partitions is not None}
         for copartition in self.copartitions:
