@@ -20,6 +20,7 @@ from bench.plan import Plan
 from bench.report import Row, Section, at_most, median, spread
 from penstock.batch import Changes
 from penstock.columns import BytesColumn, WindowedColumn
+from penstock.engine.task.steps import Gathered
 from penstock.ops.core.context import Context
 from penstock.ops.core.failures import Origin
 from penstock.ops.core.notes import TaskFacts
@@ -77,7 +78,7 @@ def cpu_per_million(held: int) -> float:
     for chunk in range(warm + CHUNKS):
         batch = updates(chunk * CHUNK)
         began = time.process_time()
-        suppress.step(batch)
+        suppress.step(batch, Gathered())
         buffer.commit()
         clock.commit()
         spent += time.process_time() - began if chunk >= warm else 0

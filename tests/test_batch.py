@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.batch import HEADERS, OF_CAUSE, Batch, Changes, Origins, Placement, Routed, join, merge, take_order
+from penstock.batch import HEADERS, OF_CAUSE, Batch, Changes, Origins, Placement, join, merge, take_order
 from penstock.columns import BytesColumn, ValuesColumn, WindowedColumn
 from penstock.serdes import STR, TimeWindowedSerde
 
@@ -108,8 +108,6 @@ def test_rows_that_follow_each_other_are_cut_out_with_all_their_columns():
     assert rows_of(cut) == [(2, "b", None, 11), (3, "c", "3", 12)]
     assert (header_texts(cut.slice(1, 2)), list(cut.held.rows())) == (["z"], [("b", 1, 5), (None, -1, -1)])
     assert (cut.old.decoded(), cut.latest.tolist()) == (["1", "2"], [False, True])
-    routed = Routed(batch.key, batch.value, batch.timestamp, batch.order, to=np.array([0, 1, -1]))
-    assert routed.slice(0, 2).to.tolist() == [0, 1]
 
 
 def test_changes_take_their_old_values_along_and_become_a_stream_of_the_new_ones():

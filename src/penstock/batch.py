@@ -161,20 +161,6 @@ class Changes(Batch):
         return Batch(*parts, held=self.held)
 
 
-@dataclass(frozen=True, slots=True)
-class Routed(Batch):
-    """Records that go to all steps behind a processor, or to one of them alone."""
-
-    to: IntArray = field(kw_only=True, metadata=if_absent(lambda count: np.full(count, -1)))
-    """For each record the number of the step it goes to; -1 for all of them."""
-
-    def only_to(self, step: int) -> Batch:
-        """What the step of a number gets."""
-        mine = self.keep((self.to < 0) | (self.to == step))
-        parts = (mine.key, mine.value, mine.timestamp, mine.order, mine.headers, mine.placed)
-        return Batch(*parts, held=mine.held)
-
-
 AnyBatch = TypeVar("AnyBatch", bound=Batch)
 
 
@@ -189,8 +175,7 @@ def merge(batches: list[Batch]) -> Batch:
 
 def join(batches: list[AnyBatch]) -> AnyBatch:
     """The records of batches, one after the other."""
-    first = next((batch for batch in batches if isinstance(batch, Routed)), batches[0])
-    return joined(type(first), batches)
+    return joined(type(batches[0]), batches)
 
 
 def header_list(headers: Iterable[tuple[str, bytes | None]] | None) -> list[dict[str, Any]] | None:

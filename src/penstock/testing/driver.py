@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,7 +16,7 @@ from penstock.columns import BytesColumn, Column, null_column
 from penstock.durations import Duration, later
 from penstock.engine.shared.layout import TaskId, topic_names
 from penstock.engine.task.flow import Flow
-from penstock.engine.task.steps import Outputs
+from penstock.engine.task.steps import Outputs, Write
 from penstock.engine.timing.idle import IdleTasks
 from penstock.errors import ConfigError, ProcessingError
 from penstock.metrics import DROPPED, Metric, labelled, readable, total
@@ -278,10 +279,10 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         self.wall_clock_ms = later(self.wall_clock_ms, duration)
         for task, advances in self._idle.due(self._numbers()).items():
             flow, state, context = next(one for one in self._tasks if one[1].task == task)
-            self._deliver(flow.advance_time(advances), state)
+            self._deliver(partial(flow.advance_time, advances), state)
             self._finish(flow, state, context)
         for flow, state, context in self._tasks:
-            self._deliver(flow.punctuate(), state)
+            self._deliver(flow.punctuate, state)
             self._finish(flow, state, context)
         self._drain()
 
@@ -424,7 +425,9 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
             self._current = self._taken((topic, 0), batch.key, batch.value, batch.timestamp.tolist(), batch.headers)
             if part.node.carries_changes and not isinstance(batch, Changes):
                 batch = batch.as_changes(batch.value, batch.timestamp, null_column(len(batch), batch.value.serde))
-            pieces = [*flow.step({part.name: batch}), *(flow.flush() if flow.flushes else ())]
+            pieces: list[Outputs] = []
+            flow.step({part.name: batch}, pieces.append)
+            flow.flush(pieces.append)
             outputs = [(name, one) for piece in pieces for name, batches in piece.items() for one in batches]
             internal = [one for name, one in outputs if self._sinks[name].topics[0] in self.topology.internal_topics]
             if not internal:
@@ -439,18 +442,19 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         if part.node.carries_changes:
             old = record.old if record.old is not None else null_column(1, record.value.serde)
             batch = Changes(record.key, record.value, times, order, record.headers, old=old)
-        self._deliver(flow.step({part.name: batch}), state)
+        self._deliver(partial(flow.step, {part.name: batch}), state)
         self._idle.had_records([state.task])
         self._finish(flow, state, context)
 
     def _finish(self, flow: Flow, state: TaskState, context: Context) -> None:
-        if flow.flushes:
-            self._deliver(flow.flush(), state)
+        self._deliver(flow.flush, state)
         self._deliver_dead_letters(context)
         context.commit.failed.clear()
         state.commit(state.at + 1)
 
-    def _deliver(self, pieces: Iterable[Outputs], state: TaskState) -> None:
+    def _deliver(self, run: Callable[[Write], None], state: TaskState) -> None:
+        pieces: list[Outputs] = []
+        run(pieces.append)
         rows = []
         for name, batches in (output for outputs in pieces for output in outputs.items()):
             for batch in batches:

@@ -73,6 +73,34 @@ def test_an_outer_join_waits_on_both_sides_and_lets_go_in_the_order_of_time_righ
     ]
 
 
+def test_the_last_record_that_was_looked_at_decides_when_an_outer_join_looks_again(run: Run):
+    rows = [
+        ("L", "z", "l0", 0),
+        ("R", "a", "r3", 3),
+        ("L", "b", "l4", 4),
+        ("L", "c", "l5", 5),
+        ("L", "x", "looks", 6),  # z goes; a and b wait on, one of each side, so c is the last one that is looked at
+        ("R", "c", "r10", 10),  # a is due, but 5 + 5 is not over
+        ("L", "x", "looks", 11),
+    ]
+    gone, pair = [("a", "None r3", 3), ("b", "l4 None", 4)], ("c", "l5 r10", 10)
+    assert run(joined("outer_join"), rows).output() == [("z", "l0 None", 0), pair, *gone]
+
+
+def test_of_two_records_of_one_key_and_time_the_second_is_the_last_one_that_is_looked_at(run: Run):
+    rows = [
+        ("L", "z", "l0", 0),
+        ("R", "a", "r3", 3),
+        ("L", "b", "l4", 4),
+        ("L", "b", "again", 4),
+        ("L", "c", "l5", 5),
+        ("L", "x", "looks", 6),  # z goes; a and b wait on, and the second record of b is the last one that is looked at
+        ("R", "c", "r10", 10),  # 4 + 5 is over
+    ]
+    gone = [("a", "None r3", 3), ("b", "l4 None", 4), ("b", "again None", 4)]
+    assert run(joined("outer_join"), rows).output() == [("z", "l0 None", 0), *gone, ("c", "l5 r10", 10)]
+
+
 def test_a_record_whose_window_has_passed_does_not_wait_and_may_still_find_a_partner(run: Run):
     windows = JoinWindows.of_time_difference_and_grace(5, 10)
     rows = [

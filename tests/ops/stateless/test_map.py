@@ -14,6 +14,7 @@ from penstock.ops.stateless.map import Map
 from penstock.plan.functions import user_function
 from penstock.serdes import BYTES, INT, STR, TimeWindowedSerde
 from support.flows import Run, source
+from support.stepping import stepped
 
 
 def test_map_gives_new_keys_and_values_and_keeps_the_time(run: Run):
@@ -65,7 +66,7 @@ def test_keys_that_a_columnar_mapper_gives_back_need_no_new_place():
 
     def mapped(function, key):
         caller = Caller("map", user_function(columnar(function), "map", ("key", "value")), Context(facts))
-        return Map(caller, key, INT).step(batch)
+        return stepped(Map(caller, key, INT), batch)
 
     plain = mapped(lambda key, value: (key.key, value), STR)
     assert (plain.key, plain.placed) == (keys, there)

@@ -24,6 +24,7 @@ from penstock.state.clock import StreamTime
 from penstock.state.kinds.buffer import TimeOrderedBuffer
 from penstock.testing.cuts import CutDriver
 from support.flows import pipe_rows, source
+from support.stepping import stepped
 
 TEXTS = ("", "y", "zz", "a longer text", None)
 
@@ -181,4 +182,4 @@ def test_a_buffer_that_is_full_before_the_last_update_of_a_chunk_says_at_which_o
     suppress = Suppress("suppress", Context(facts), buffer, StreamTime(), False, limits, False, STR, STR)
     number, texts = np.arange(4), ValuesColumn(["a", "b", "c", "d"], STR)
     with pytest.raises(BufferFullError, match=r"Currently \[2/1\] records .* key 'b', timestamp 1\. Nothing"):
-        suppress.step(Changes(texts, texts, number, (number,)))
+        stepped(suppress, Changes(texts, texts, number, (number,)))

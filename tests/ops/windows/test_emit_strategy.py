@@ -152,7 +152,7 @@ def test_windows_that_close_all_at_once_go_down_in_pieces(run: Run, windows, mon
     whole = run(noted(), rows).output()
     assert max(pieces) >= 50
     pieces.clear()
-    monkeypatch.setattr("penstock.engine.task.flow._BURST", 8)
+    monkeypatch.setattr("penstock.engine.task.chunks._BURST", 8)
     assert run(noted(), rows).output() == whole
     assert sum(pieces) >= len(whole) >= 50
     assert max(pieces) <= 8

@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller
-from penstock.ops.processors.views import Hosted, RecordView
+from penstock.ops.processors.hosting import Hosting
+from penstock.ops.processors.views import RecordView
 from penstock.ops.tables.table import TableStore, TableWriter
 from penstock.ops.tables.versioned_table import VersionedTableStore
 from penstock.plan.functions import UserFunction
@@ -39,7 +40,7 @@ class Lowering:
     """The record views of the task's stores, as far as a processor has asked for them."""
     gait: str = ""
     """How a processor's records go: those of a ``group`` through all of it, or ``depth first``."""
-    hosted: list[Hosted] = field(default_factory=list)
+    hosted: list[Hosting] = field(default_factory=list)
     """The operators of the task that have something of the user's with a life of its own."""
 
     @property

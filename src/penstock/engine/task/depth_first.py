@@ -2,27 +2,27 @@
 
 This is how records go where a processor shares a store with a step of the DSL, for there it shows who comes first: each
 record, and each result of each step, goes down to the end before the next one comes, child by child. Elsewhere a chunk
-goes through one step after the other (``flow.py``), with the same results.
+goes through one step after the other (``chunks.py``), with the same results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from penstock.batch import NO_RECORD, Batch, Routed, merge
-from penstock.engine.task.steps import Outputs, Own, Result, Step
+from penstock.batch import NO_RECORD, Batch, merge
+from penstock.engine.task.steps import Gathered, Inlet, Outputs, Own, Step
+from penstock.engine.task.wiring import Wiring
+from penstock.ops.core.arrivals import Arrivals
 from penstock.ops.core.context import Context
-from penstock.ops.core.operator import Operator, TwoSided
+from penstock.ops.core.operator import Collector, Operator, TwoSided
 from penstock.ops.foreign_key.announce import Announce
 from penstock.ops.foreign_key.foreign_table_join import ForeignTableJoin
 from penstock.ops.foreign_key.subscription_send import SubscriptionSend
-from penstock.ops.processors.arrivals import Arrivals
 from penstock.ops.processors.depth_first import DepthFirstProcess
 from penstock.ops.processors.transform_values import TransformValues
 from penstock.ops.processors.views import RecordView
-from penstock.ops.stateless.split import Branch
 from penstock.plan.passes.stores import TableFacts
 from penstock.processor import STREAM_TIME, WALL_CLOCK_TIME, PunctuationType
 from penstock.state.clock import StreamTime
@@ -38,53 +38,90 @@ class _Child(NamedTuple):
     """A step that gets what another one gives."""
 
     number: int
-    branch: int | None
+    inlet: Inlet
+    """By which it does."""
     is_right: bool
     """Whether that is the second of the two steps that it hears of."""
+
+
+class _Down(Collector):
+    """Takes what a step sends on to those behind it: each record down to the end before the next.
+
+    Args:
+        children: those steps.
+        views: of the stores that the step uses.
+        to: takes one record to a step, and what it gives further down.
+    """
+
+    def __init__(
+        self,
+        children: Sequence[_Child],
+        views: Sequence[RecordView],
+        is_seen: bool,
+        to: Callable[[_Child, Batch], None],
+    ):
+        self._children = children
+        self._views = views
+        self.is_seen = is_seen
+        self._to = to
+
+    def emit(self, batch: Batch | None, branch: int | None = None) -> None:
+        if batch is None or not len(batch):
+            return
+        self.sync()
+        children = [child for child in self._children if branch is None or child.inlet.branch == branch]
+        for row in range(len(batch)):
+            one = batch if len(batch) == 1 else batch.slice(row, row + 1)
+            for child in children:
+                self._to(child, one)
+
+    def sync(self) -> None:
+        """Have the step and others find in its stores what each wrote."""
+        for view in self._views:
+            view.sync()
 
 
 class DepthFirst:
     """Takes records through the steps of a task, one after the other.
 
     Args:
-        steps: in topological order.
-        below: for each step the numbers of those behind it, in the order in which a record goes down to them.
-        own_sources: the names of the sources whose records move the task's stream time.
-        views: the stores of processors, by their names.
+        clock: the task's stream time.
         came: is told of what reaches a step.
     """
 
     def __init__(
         self,
-        steps: Sequence[Step],
-        below: Sequence[Sequence[int]],
-        own_sources: set[str],
+        wiring: Wiring,
         context: Context,
         clock: StreamTime,
-        views: Mapping[str, RecordView],
-        facts: TableFacts,
         came: Callable[[Step, Batch], None],
+        facts: TableFacts,
     ):
-        self._steps = steps
+        self._steps = steps = wiring.steps
         self._numbers = {step.part.name: number for number, step in enumerate(steps)}
-        self._children = [list(_children(steps, number, below[number])) for number in range(len(steps))]
-        self._own_sources = own_sources
+        self._own_sources = wiring.own_sources
         self._context = context
         self._clock = clock
-        self._views = [*views.values()]
-        self._touched = [_touched(step, views, facts) for step in steps]
+        self._views = [*wiring.views.values()]
         self._keeps_notes = any(step.part.node in facts.silent for step in steps)
-        stores = [_stores(step, facts) for step in steps]
-        self._is_seen_behind = [_is_seen_behind(stores, number, below) for number in range(len(steps))]
+        self._outs = [self._out(wiring, number, facts) for number in range(len(steps))]
         self._came = came
         self._outputs: Outputs = {}
         self._at_last: dict[int, list[Batch]] = {}
         self._processors = [s.operator for s in steps if isinstance(s.operator, DepthFirstProcess)]
         self._called = [step.operator for step in steps if isinstance(step.operator, _CALLED_HERE)]
         self._ending = [number for number, step in enumerate(steps) if _ends_chunks(step.operator)]
-        for number, step in enumerate(steps):
+        for step, out in zip(steps, self._outs, strict=True):
             if isinstance(step.operator, DepthFirstProcess):
-                step.operator.down = self._down_from(number)
+                step.operator.down = out
+
+    def _out(self, wiring: Wiring, number: int, facts: TableFacts) -> _Down:
+        stores = [_stores(step, facts) for step in wiring.steps]
+        is_seen = not self._keeps_notes and _is_seen_behind(stores, number, wiring.below)  # notes have all it writes
+        is_processor = isinstance(wiring.steps[number].operator, DepthFirstProcess)
+        names = [] if is_processor else sorted(stores[number] & wiring.views.keys())
+        views = [wiring.views[name] for name in names]
+        return _Down(list(_children(wiring.steps, number, wiring.below[number])), views, is_seen, self._to)
 
     def take(self, source: str, record: Batch) -> None:
         """Take one record through, and call the punctuations that are due then."""
@@ -92,12 +129,12 @@ class DepthFirst:
         step = self._steps[number]
         with self._open():
             self._came(step, record)
-            came = step.operator.step(record)
-            assert isinstance(came, Batch)
-            is_own = source in self._own_sources
+            read = Gathered()
+            step.operator.step(record, read)
+            came, is_own = read.batch(), number in self._own_sources
             if is_own:
-                self._context.chunk.arrivals = Arrivals.of([came] if len(came) else [], self._clock)
-            self._down(number, came)
+                self._context.chunk.arrivals = Arrivals.of([] if came is None else [came], self._clock)
+            self._outs[number].emit(came)
             if is_own:
                 self._call_due(STREAM_TIME, int(record.position[0]), self._clock.now)
             self._finish()
@@ -105,9 +142,9 @@ class DepthFirst:
     def give(self, own: Own) -> None:
         """Take down what the steps send on of themselves."""
         with self._open():
-            for number, step in enumerate(self._steps):
+            for number, send in own.items():
                 if number not in self._ending:
-                    self._down(number, own(step))
+                    send(self._outs[number])
             self._finish()
 
     def punctuate(self) -> None:
@@ -148,75 +185,48 @@ class DepthFirst:
             for processor in self._processors:
                 processor.is_depth_first, processor.failure = False, None
 
-    def _down_from(self, number: int) -> Callable[[Batch], None]:
-        return lambda result: self._down(number, result)
-
-    def _down(self, number: int, result: Result) -> None:
-        """Take what a step gives to those behind it: each record to all of them before the next."""
-        if isinstance(result, Batch):
-            for row in range(len(result)):
-                one = result if len(result) == 1 else result.slice(row, row + 1)
-                for child in self._children[number]:
-                    self._to(child, one)
-        elif result is not None:
-            for child in self._children[number]:
-                operator = self._steps[child.number].operator
-                assert isinstance(operator, Branch)
-                self._to(child, result[operator.index])
-
     def _to(self, child: _Child, batch: Batch) -> None:
         """Take one record to a step, and what it gives further down."""
-        number, branch, is_right = child
-        if isinstance(batch, Routed):
-            batch = batch.only_to(branch or 0)
+        batch = child.inlet.taken(batch)
         if not len(batch):
             return
-        if branch is not None:
-            batch = batch.on_branch(branch)
-        step = self._steps[number]
+        step = self._steps[child.number]
         self._came(step, batch)
         operator = step.operator
         if isinstance(operator, DepthFirstProcess):
             operator.receive(batch)
         elif step.part.kind == "sink":
-            given = operator.step(batch)
-            if isinstance(given, Batch) and len(given):
-                self._outputs.setdefault(step.part.name, []).append(given)
+            sent = Gathered()
+            operator.step(batch, sent)
+            if (result := sent.batch()) is not None:
+                self._outputs.setdefault(step.part.name, []).append(result)
         elif isinstance(operator, _AT_LAST):
-            self._at_last.setdefault(number, []).append(batch)
+            self._at_last.setdefault(child.number, []).append(batch)
         else:
-            self._begin_step(number)
-            for result in self._results(number, batch, is_right):
-                for view in self._touched[number]:
-                    view.sync()
-                self._down(number, result)
+            self._put_off_no_more(step)
+            out = self._outs[child.number]
+            out.sync()
+            if isinstance(operator, TwoSided):
+                operator.step_both(None if child.is_right else batch, batch if child.is_right else None, out)
+            else:
+                operator.step(batch, out)
+            out.sync()  # it may have written, and sent nothing on
 
     def _finish(self) -> None:
         """Have those work that wait until the record has done all else."""
         for number in sorted({*self._at_last, *self._ending}):
             operator, waiting = self._steps[number].operator, self._at_last.pop(number, [])
             if waiting:
-                self._down(number, operator.step(merge(waiting)))
-            self._down(number, operator.end_of_chunk())
+                operator.step(merge(waiting), self._outs[number])
+            operator.end_of_chunk(self._outs[number])
 
-    def _begin_step(self, number: int) -> None:
-        """Have a step find in its stores what others wrote."""
+    def _put_off_no_more(self, step: Step) -> None:
+        """Have a step find in its stores what others put off to write."""
         chunk = self._context.chunk
         if not self._keeps_notes:
             chunk.written.clear()
-        for store in self._steps[number].part.stores if chunk.puts else ():
+        for store in step.part.stores if chunk.puts else ():
             chunk.write_put_off(store)
-        for view in self._touched[number]:
-            view.sync()
-
-    def _results(self, number: int, record: Batch, is_right: bool) -> Iterator[Result]:
-        operator = self._steps[number].operator
-        if isinstance(operator, TwoSided):
-            yield operator.step_both(None, record) if is_right else operator.step_both(record, None)
-        elif self._is_seen_behind[number] and not self._keeps_notes:  # notes have all that a step writes
-            yield from operator.step_singly(record)
-        else:
-            yield operator.step(record)
 
     # --- punctuations --------------------------------------------------------------------------------------------
 
@@ -231,9 +241,9 @@ class DepthFirst:
 
 
 def _children(steps: Sequence[Step], number: int, below: Sequence[int]) -> Iterator[_Child]:
-    for branch, child in enumerate(below):
-        is_right = steps[child].above.index(number) == 1
-        yield _Child(child, branch if len(below) > 1 else None, is_right)
+    for child in below:
+        side, inlet = next((i, inlet) for i, inlet in enumerate(steps[child].inlets) if inlet.above == number)
+        yield _Child(child, inlet, is_right=side == 1)
 
 
 def _is_seen_behind(stores: Sequence[set[str]], number: int, below: Sequence[Sequence[int]]) -> bool:
@@ -250,13 +260,6 @@ def _stores(step: Step, facts: TableFacts) -> set[str]:
     """The names of the stores that a step uses."""
     own = facts.stores.get(step.part.node)
     return {*step.part.stores, *(() if own is None else (own.name,))}
-
-
-def _touched(step: Step, views: Mapping[str, RecordView], facts: TableFacts) -> list[RecordView]:
-    """The views of the stores that a step of the DSL reads or writes."""
-    if isinstance(step.operator, DepthFirstProcess):
-        return []
-    return [views[name] for name in sorted(_stores(step, facts)) if name in views]
 
 
 def _ends_chunks(operator: Operator) -> bool:

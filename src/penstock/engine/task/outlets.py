@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -105,11 +105,6 @@ class Outlets:
             found[topic] = writer.refs()
         self._laps += 1
         return found
-
-    def write_all(self, pieces: Iterable[Outputs]) -> None:
-        """Write what reached the sinks, piece by piece."""
-        for outputs in pieces:
-            self.write(outputs)
 
     def write(self, outputs: Outputs) -> None:
         """Write what reached the sinks; records of several sinks of one topic interleave as they were processed."""

@@ -1,12 +1,12 @@
-"""The steps of a task, wired up, and what comes out of them."""
+"""The steps of a task, wired up, and what goes in and comes out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from penstock.batch import Batch
-from penstock.ops.core.operator import Operator
+from penstock.batch import Batch, merge
+from penstock.ops.core.operator import Collector, Operator
 from penstock.plan.physical import Part
 
 Inputs = dict[str, Batch]
@@ -15,8 +15,26 @@ Inputs = dict[str, Batch]
 Outputs = dict[str, list[Batch]]
 """What reached each sink, by its name."""
 
-Result = Batch | tuple[Batch, ...] | None
-"""What becomes of the records that reach a step."""
+Write = Callable[[Outputs], None]
+"""Takes what reached the sinks."""
+
+Own = Mapping[int, Callable[[Collector], None]]
+"""The steps that have something to send on of themselves, by their numbers, and what emits it."""
+
+
+class Inlet(NamedTuple):
+    """One of the steps whose results come into a step."""
+
+    above: int
+    """Its number."""
+    branch: int
+    """Which of its branches comes here."""
+    turn: int | None
+    """How many of the steps behind it get a record before this one; None when it is the only one."""
+
+    def taken(self, batch: Batch) -> Batch:
+        """What comes in of a batch that the step above emits."""
+        return batch if self.turn is None else batch.on_branch(self.turn)
 
 
 class Step(NamedTuple):
@@ -24,15 +42,25 @@ class Step(NamedTuple):
 
     part: Part
     operator: Operator
-    above: tuple[int, ...]
-    """The steps whose results come in."""
-    branches: tuple[int | None, ...]
-    """For each of them, which of its branches this is; None when it has no other."""
-    in_pieces: bool
-    """Whether its results may go down in pieces, since they meet nothing else on their way."""
+    inlets: tuple[Inlet, ...]
+    alone: tuple[int, ...]
+    """The steps behind it, if its results meet nothing else on their way and so may go down in pieces."""
     lap: int
     """In which lap around a circle it has its turn."""
 
 
-Own = Callable[[Step], Result]
-"""What a step sends on of itself, besides what becomes of the records that reach it."""
+class Gathered(Collector):
+    """What a step sends on, until somebody takes it."""
+
+    def __init__(self) -> None:
+        self.pieces: list[tuple[int | None, Batch]] = []
+        """Each with its branch."""
+
+    def emit(self, batch: Batch | None, branch: int | None = None) -> None:
+        if batch is not None and len(batch):
+            self.pieces.append((branch, batch))
+
+    def batch(self, branch: int = 0) -> Batch | None:
+        """All that went down a branch, in processing order; None for no records."""
+        pieces = [batch for to, batch in self.pieces if to is None or to == branch]
+        return merge(pieces) if pieces else None

@@ -142,16 +142,22 @@ class Task:
         return self._laps is not None and self._laps.attempt == attempt
 
     def _lapped(self, work: TaskWork, lap: Lap, commit: int, attempt: str) -> TaskDone:
-        if not self.is_on_its_way(attempt):
+        if self._laps is None or not self.is_on_its_way(attempt):
             self.pending = (commit, attempt)
-            self._laps = Laps(self, self._circle, work, commit, attempt)
-        assert self._laps is not None
+            exchanges, outlets = self.begin(work), self.outlets(attempt)
+            self._laps = Laps(attempt, work, self._circle, exchanges, outlets, self.reader, self.settings, self.storage)
+        laps = self._laps
         crash_point("before-lap")
-        done = self._laps.go(lap)
+        for chunk, number in laps.chunks(lap):
+            self.work_on(chunk, laps.outlets, number)
         crash_point("after-lap")
-        if lap.ends:
-            self._laps = None
-        return done
+        if not lap.ends:
+            return laps.answer(lap, self.flow.is_on_its_way, self.is_full(laps.nbytes))
+        with laps.outlets:
+            left = self.left(laps.exchanges)
+            self.finish(laps.work, laps.outlets, left)
+        self._laps = None
+        return self.done(laps.work, commit, attempt, laps.outlets, left, laps.records)
 
     def begin(self, work: TaskWork) -> dict[str, MergedExchange]:
         """Begin to read; what waits in repartition topics."""
@@ -175,10 +181,10 @@ class Task:
         """Do what is done at the end of each commit."""
         self.context.commit.more_is_waiting = work.more_is_waiting or bool(left)
         if work.advances:
-            outlets.write_all(self.flow.advance_time(work.advances))
-        outlets.write_all(self.flow.punctuate())
+            self.flow.advance_time(work.advances, outlets.write)
+        self.flow.punctuate(outlets.write)
         with _without_garbage_collection():
-            outlets.write_all(self.flow.flush())
+            self.flow.flush(outlets.write)
         outlets.dead_letters(self._take_dead_letters())
 
     def done(self, work: TaskWork, commit: int, attempt: str, outlets: Outlets, left: Left, records: int) -> TaskDone:
@@ -230,7 +236,7 @@ class Task:
         began = time.perf_counter_ns()
         with _without_garbage_collection():
             if lap is None:
-                outlets.write_all(self.flow.step(chunk.batches))
+                self.flow.step(chunk.batches, outlets.write)
             else:
                 outlets.write(self.flow.lap(chunk.batches, lap))
         outlets.dead_letters(self._take_dead_letters())

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from penstock.engine.lowering.lower import lower
 from penstock.engine.lowering.lowering import Lowering
 from penstock.engine.shared.circles import Circle
-from penstock.engine.shared.groups import Group, groups_of
+from penstock.engine.shared.groups import groups_of
 from penstock.engine.shared.reach import parts_below
 from penstock.engine.shared.sharing import Sharing
-from penstock.engine.task.steps import Step
+from penstock.engine.task.steps import Inlet, Step
 from penstock.ops.core.context import Context
-from penstock.ops.processors.views import Hosted, RecordView
+from penstock.ops.core.operator import Operator
+from penstock.ops.processors.group import Group, Member
+from penstock.ops.processors.hosting import Hosting
+from penstock.ops.processors.views import RecordView, Views
+from penstock.ops.stateless.split import Branch
 from penstock.plan import nodes
 from penstock.plan.passes.decoding import decoded_columns
 from penstock.plan.physical import Part, SubTopology
@@ -28,13 +32,15 @@ class Wiring:
     """Each behind those whose results it takes, or whose tables it looks into."""
     below: list[list[int]]
     """For each step the numbers of those behind it, in the order in which a record goes down its branches."""
-    groups: list[Group]
-    """The processors that work as one."""
+    groups: dict[int, tuple[Group, list[int]]]
+    """The processors that work as one, with the numbers of their steps, by the last of these."""
     sharing: Sharing
     """Who shares stores, and so which records go depth first."""
     views: dict[str, RecordView]
     """The record views of the stores that processors have."""
-    hosted: list[Hosted]
+    own_sources: list[int]
+    """The sources whose records move the task's stream time."""
+    hosted: list[Hosting]
     """The operators that have something of the user's with a life of its own."""
 
 
@@ -61,7 +67,7 @@ def wire(
     below = _below(sub, numbers)
     reached = parts_below(parts)
     uncounted = context.uncounted()
-    wiring = Wiring([], below, groups, sharing, {}, [])
+    wiring = Wiring([], below, {}, sharing, {}, [numbers[one.name] for one in sub.parts if one.kind == "source"], [])
     for number, part in enumerate(parts):
         lowering = Lowering(
             part,
@@ -76,20 +82,31 @@ def wire(
             gait=_gait(part, groups, sharing),
             hosted=wiring.hosted,
         )
-        above = tuple(numbers[name] for name in part.predecessors)
-        step = Step(
-            part,
-            lower(lowering),
-            above,
-            branches=tuple(below[one].index(number) if len(below[one]) > 1 else None for one in above),
-            in_pieces=circle.lap is None and _goes_alone(part, parts, reached[part.name]),
-            lap=circle.turn_of(part.name),
-        )
-        wiring.steps.append(step)
+        operator = lower(lowering)
+        inlets = tuple(_inlet(below, numbers[name], number, operator) for name in part.predecessors)
+        alone = _alone(part, parts, reached[part.name]) if circle.lap is None else ()
+        wiring.steps.append(Step(part, operator, inlets, alone, circle.turn_of(part.name)))
+    wiring.groups.update(_joined(wiring, group, context) for group in groups)
     return wiring
 
 
-def _gaits(sub: SubTopology) -> tuple[list[Group], Sharing]:
+def _inlet(below: list[list[int]], above: int, number: int, operator: Operator) -> Inlet:
+    turn = below[above].index(number)
+    branch = operator.index if isinstance(operator, Branch) else turn
+    return Inlet(above, branch, turn if len(below[above]) > 1 else None)
+
+
+def _joined(wiring: Wiring, group: frozenset[str], context: Context) -> tuple[int, tuple[Group, list[int]]]:
+    """Processors as one: the number of the last of their steps, and the group with the numbers of all."""
+    steps = [(number, step.operator) for number, step in enumerate(wiring.steps) if step.part.name in group]
+    members = {number: operator for number, operator in steps if isinstance(operator, Member)}
+    made = Group(context, list(members.values()), Views.union(member.views for member in members.values()))
+    for number, member in members.items():
+        member.joins(made, {i: members[child] for i, child in enumerate(wiring.below[number]) if child in members})
+    return max(members), (made, list(members))
+
+
+def _gaits(sub: SubTopology) -> tuple[list[frozenset[str]], Sharing]:
     """The processors that are groups, and who shares stores beside them.
 
     Where records go depth first there are no groups: all processors find there what they find in Kafka Streams.
@@ -99,7 +116,7 @@ def _gaits(sub: SubTopology) -> tuple[list[Group], Sharing]:
     return ([], Sharing(sub, [])) if sharing.depth_first else (groups, sharing)
 
 
-def _gait(part: Part, groups: list[Group], sharing: Sharing) -> str:
+def _gait(part: Part, groups: list[frozenset[str]], sharing: Sharing) -> str:
     """How the records of a processor go, see ``Lowering``."""
     if sharing.depth_first:
         return "depth first"
@@ -115,18 +132,19 @@ def _below(sub: SubTopology, number: dict[str, int]) -> list[list[int]]:
     return below
 
 
-def _goes_alone(part: Part, parts: list[Part], below: set[str]) -> bool:
-    """Whether what comes out of a step that may give a great deal for few records (a suppression, windows that emit on
-    close, sliding windows) meets nothing else on its way, and nobody looks into tables there."""
+def _alone(part: Part, parts: list[Part], below: set[str]) -> tuple[int, ...]:
+    """The steps behind one that may give a great deal for few records (a suppression, windows that emit on close,
+    sliding windows), if that meets nothing else on its way, and nobody looks into tables there; else none."""
     if any(len(other.predecessors) > 1 for other in parts if other.name in below):
-        return False
+        return ()
     reached = {part.name} | below
     theirs = {topic for other in parts if other.kind == "sink" and other.name in reached for topic in other.topics}
     others = {topic for other in parts if other.kind == "sink" and other.name not in reached for topic in other.topics}
     is_seen = any(reached & set(other.reads) for other in parts)
     is_timed = any(other.node.hosts for other in parts if other.name in reached)
     gives = isinstance(part.node, nodes.SlidingAggregate) or part.node.hold is not None
-    return gives and not is_seen and not is_timed and not theirs & others
+    is_alone = gives and not is_seen and not is_timed and not theirs & others
+    return tuple(number for number, other in enumerate(parts) if other.name in below) if is_alone else ()
 
 
 def _in_order(parts: tuple[Part, ...], groups: list[frozenset[str]]) -> list[Part]:

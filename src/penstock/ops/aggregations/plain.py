@@ -15,7 +15,7 @@ from penstock.ops.core.context import Context
 from penstock.ops.core.fold import Fold, Folded, Rows
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.nulls import complete
-from penstock.ops.core.operator import Operator
+from penstock.ops.core.operator import Collector, Operator
 from penstock.ops.core.written import Written
 from penstock.ops.tables.update_cache import EmitCache, values_before
 from penstock.state.columns.rows import Keys, Values
@@ -57,8 +57,9 @@ class Aggregate(Operator):
     def flushes(self) -> bool:
         return self._cache is not None and not self._cache.each
 
-    def flush(self) -> Changes | None:
-        return None if self._cache is None else self._cache.flush()
+    def flush(self, out: Collector) -> None:
+        if self._cache is not None:
+            out.emit(self._cache.flush())
 
     def _changed(self, batch: Batch, subtract: Column | None) -> Changes | None:
         """The changes of the aggregates of the records' keys."""
@@ -125,15 +126,15 @@ def _times_of_deletions(new: Column, updates: Batch, times: IntArray) -> IntArra
 class StreamAggregate(Aggregate):
     """On a grouped stream: one aggregate for each key; records without key or value are dropped."""
 
-    def step(self, batch: Batch) -> Changes | None:
+    def step(self, batch: Batch, out: Collector) -> None:
         batch = complete(self._node, self._context, batch, "key", "value")
-        return self._changed(batch, None)
+        out.emit(self._changed(batch, None))
 
 
 class TableAggregate(Aggregate):
     """On a grouped table: takes the old value of each change out of the aggregate and adds the new one."""
 
-    def step(self, batch: Batch) -> Changes | None:
+    def step(self, batch: Batch, out: Collector) -> None:
         assert isinstance(batch, Changes)
         assert batch.old is not None
-        return self._changed(batch, batch.old)
+        out.emit(self._changed(batch, batch.old))

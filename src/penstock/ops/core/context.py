@@ -7,12 +7,13 @@ from dataclasses import replace
 
 from penstock.arrays import IntArray
 from penstock.batch import NO_RECORD, Batch, Order
+from penstock.columns import BytesColumn
 from penstock.errors import ProcessingError, RegistryError
-from penstock.handlers import PROCESSING, ErrorHandlerContext
+from penstock.handlers import DESERIALIZATION, PROCESSING, ErrorHandlerContext
 from penstock.messages import describe
 from penstock.metrics import DEAD_LETTERS, DROPPED, E2E_LATENCY, EXPIRED, LATE, SKIPPED, Metric, combined, recorded
-from penstock.ops.core import conversions
-from penstock.ops.core.failures import Failure
+from penstock.ops.core.conversions import undecodable, unencodable, without
+from penstock.ops.core.failures import Failure, misfit, way_out_of_reading
 from penstock.ops.core.notes import ChunkNotes, CommitNotes, DeadLetter, TaskFacts
 from penstock.plan.functions import UserFunction
 from penstock.state.kinds.versioned.puts import VersionedPuts
@@ -54,18 +55,52 @@ class Context:
         else:
             puts.apply()
 
-    def decoded(self, node: str, batch: Batch, *columns: str) -> Batch:
+    def read(self, node: str, batch: Batch, *names: str) -> Batch:
+        """The batch as Kafka Streams' deserializers give it: null where bytes decode to None, and without the records
+        whose columns do not decode. Columns that nobody looks into are decoded only where that may give None.
+
+        Args:
+            names: the columns that somebody looks into.
+        """
+        for name in ("key", "value", "old"):
+            column = getattr(batch, name, None)
+            if not isinstance(column, BytesColumn):
+                continue
+            if column.serde.gives_none:
+                batch = self.decoded(node, batch, name)
+                column = getattr(batch, name)
+            found = column.read()
+            if found is not column:
+                batch = batch.with_key(found) if name == "key" else replace(batch, **{name: found})  # type: ignore[arg-type]
+        return self.decoded(node, batch, *names)
+
+    def decoded(self, node: str, batch: Batch, *names: str) -> Batch:
         """The batch without the records whose columns do not decode."""
-        return conversions.decoded(self, node, batch, *columns)
+        for name in names:
+            column = getattr(batch, name, None)
+            if column is None or not (errors := undecodable(column)):
+                continue
+            for row, error in errors:
+                position = int(batch.position[row])
+                source = self.facts.known.types.get(self.facts.origin(position).topic)
+                way_out = way_out_of_reading(name, column.serde, source)
+                self.failed(node, position, error, way_out=way_out, kind=DESERIALIZATION)
+            batch = without(batch, errors)
+        return batch
 
-    def read(self, node: str, batch: Batch, *columns: str) -> Batch:
-        """The batch as deserializers give it: with nulls where bytes decode to None, and without the records whose
-        columns do not decode."""
-        return conversions.read(self, node, batch, *columns)
-
-    def encoded(self, node: str, batch: Batch, *columns: str, kind: str = PROCESSING) -> Batch:
+    def encoded(self, node: str, batch: Batch, *names: str, kind: str = PROCESSING) -> Batch:
         """The batch without the records whose columns do not encode."""
-        return conversions.encoded(self, node, batch, *columns, kind=kind)
+        for name in names:
+            column = getattr(batch, name, None)
+            if column is None or not (errors := unencodable(column)):
+                continue
+            for row, error in errors:
+                maker = self.facts.known.maker(node, name)
+                problem, way_out = misfit(name, column.serde, error, maker)
+                function = None if maker is None else maker.function
+                self.failed(node, int(batch.position[row]), problem, function, way_out, kind)
+            batch = without(batch, errors)
+        return batch
 
     def count(self, name: str, node: str, by: int = 1, reason: str = "") -> None:
         """Add to a counter, or take one figure into what is kept of all (see ``penstock.metrics``)."""

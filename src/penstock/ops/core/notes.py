@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,17 +13,14 @@ from penstock.arrays import Binary, IntArray
 from penstock.batch import Order, Origins
 from penstock.handlers import Handlers
 from penstock.metrics import Metric
+from penstock.ops.core.arrivals import Arrivals
 from penstock.ops.core.failures import Known, Origin
+from penstock.ops.core.left_changes import LeftChanges
 from penstock.ops.core.seen import Seen
-from penstock.ops.core.written import Written
+from penstock.ops.core.written import PriorValues, Written
 from penstock.serdes import Serde
 from penstock.state.columns.rows import Values
 from penstock.state.kinds.versioned.puts import VersionedPuts
-
-if TYPE_CHECKING:
-    from penstock.ops.foreign_key.left_changes import LeftChanges
-    from penstock.ops.processors.arrivals import Arrivals
-    from penstock.ops.suppress.lookup import PriorValues
 
 
 def _of_no_topic(positions: IntArray) -> IntArray:

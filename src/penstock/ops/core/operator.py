@@ -1,59 +1,72 @@
-"""What an operator is: a step over one chunk of records, and a flush at each commit."""
+"""What an operator is: it takes a chunk of records, and a collector takes what it sends on."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 
 from penstock.batch import Batch
+
+
+class Collector(ABC):
+    """Takes what one step sends on, and brings it to the steps behind."""
+
+    sends_at_once = False
+    """Whether what is emitted need not wait for anything else, so that a step may emit much in pieces."""
+    is_seen = False
+    """Whether a step behind sees this one's store: then each result of a record is emitted when the store has it, and
+    not yet the next."""
+
+    @abstractmethod
+    def emit(self, batch: Batch | None, branch: int | None = None) -> None:
+        """Send records on, in processing order; None stands for no records.
+
+        Args:
+            branch: the one of the steps behind that gets them; None for all.
+        """
 
 
 class Operator(ABC):
     """One node at work inside one task. It knows its stores and its context, and nothing of where it runs."""
 
     @abstractmethod
-    def step(self, batch: Batch) -> Batch | tuple[Batch, ...] | None:
-        """What becomes of a chunk of records; one batch for each branch if the operator splits."""
+    def step(self, batch: Batch, out: Collector) -> None:
+        """Emit what becomes of a chunk of records."""
 
-    def step_in_pieces(self, batch: Batch) -> Iterator[Batch | tuple[Batch, ...] | None]:
-        """What becomes of a chunk in pieces, one after the other, where it may be more than fits in memory."""
-        yield self.step(batch)
+    def end_of_chunk(self, out: Collector) -> None:
+        """Emit what a chunk causes that is no answer to one of its records; called even if none of them came here."""
+        return
 
-    def step_singly(self, record: Batch) -> Iterator[Batch | tuple[Batch, ...] | None]:
-        """What becomes of one record, so that behind each piece the stores have what it tells, and not yet the next."""
-        yield self.step(record)
+    def advance_time(self, out: Collector) -> None:
+        """Emit what becomes due because time went on without a record."""
+        return
 
-    def end_of_chunk(self) -> Batch | None:
-        """What a chunk causes that is no answer to one of its records; asked for even if none of them came here."""
-        return None
-
-    def advance_time(self) -> Batch | None:
-        """What becomes due because time went on without a record."""
-        return None
+    def punctuate(self, out: Collector) -> None:
+        """Call the punctuations that are due by the wall clock."""
+        return
 
     @property
     def flushes(self) -> bool:
         """Whether something may be held back until the commit."""
         return type(self).flush is not Operator.flush
 
-    def flush(self) -> Batch | None:
-        """What was held back until the commit."""
-        return None
+    def flush(self, out: Collector) -> None:
+        """Emit what was held back until the commit."""
+        return
 
 
 class PassThrough(Operator):
     """Hands records on as they are; sources, merges and branches need no more."""
 
-    def step(self, batch: Batch) -> Batch:
-        return batch
+    def step(self, batch: Batch, out: Collector) -> None:
+        out.emit(batch)
 
 
 class TwoSided(Operator):
     """An operator that tells apart what comes from the first and what from the second step above it."""
 
     @abstractmethod
-    def step_both(self, left: Batch | None, right: Batch | None) -> Batch | None:
-        """What becomes of the records of a chunk that come from either side."""
+    def step_both(self, left: Batch | None, right: Batch | None, out: Collector) -> None:
+        """Emit what becomes of the records of a chunk that come from either side."""
 
-    def step(self, batch: Batch) -> Batch | None:
-        return self.step_both(batch, None)
+    def step(self, batch: Batch, out: Collector) -> None:
+        self.step_both(batch, None, out)

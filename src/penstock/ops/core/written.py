@@ -3,6 +3,7 @@ same chunk finds what record-at-a-time processing would have found there."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -92,6 +93,14 @@ class Written(NamedTuple, Generic[R]):
         found = np.searchsorted(places[by_key], group * span + asked, "right") - 1
         write = by_key[np.maximum(found, 0)]
         return np.where((found >= 0) & (self.codes[write] == group), write, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class PriorValues(Rows):
+    """``priorValueForBuffered``: the value before each key's entry, which was sent on last; null where none is held."""
+
+    values: Binary
+    is_held: BoolArray
 
 
 def written_windows(

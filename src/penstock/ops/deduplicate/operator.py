@@ -24,7 +24,7 @@ from penstock.columns import BytesColumn, Column
 from penstock.metrics import DUPLICATES
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import Groups, group_keys
-from penstock.ops.core.operator import Operator
+from penstock.ops.core.operator import Collector, Operator
 from penstock.ops.core.seen import DUPLICATE, TAKEN, Seen
 from penstock.ops.deduplicate.rules import Records, find_duplicates
 from penstock.ops.stateless.sink import as_type
@@ -97,18 +97,19 @@ class Deduplicate(Operator):
         self._clock = clock
         self._splits = splits
 
-    def step(self, batch: Batch) -> Batch | tuple[Batch, ...] | None:
+    def step(self, batch: Batch, out: Collector) -> None:
         batch, ids = self._ids(batch)
         if not len(batch):
-            return None
+            return
         before = self._clock.now
         duplicate = self._duplicates(ids, batch)
         if (watching := self._context.commit.watching) is not None:
             times = np.maximum(np.maximum.accumulate(batch.timestamp), before)
             fate = np.where(duplicate, DUPLICATE, TAKEN)
             watching(Seen(self._node, batch, times, np.arange(len(batch)), batch.timestamp, batch.timestamp, fate))
-        kept = batch.keep(~duplicate)
-        return (kept, batch.keep(duplicate)) if self._splits else kept
+        out.emit(batch.keep(~duplicate), 0 if self._splits else None)
+        if self._splits:
+            out.emit(batch.keep(duplicate), 1)
 
     def _ids(self, batch: Batch) -> tuple[Batch, Binary]:
         """What is compared, in bytes: null for the records that are always forwarded."""
@@ -163,12 +164,12 @@ class KeyById(Operator):
         self._key = key
         self._value = value
 
-    def step(self, batch: Batch) -> Batch:
+    def step(self, batch: Batch, out: Collector) -> None:
         batch = replace(batch, key=as_type(batch.key, self._key), value=as_type(batch.value, self._value.second))
         batch = self._context.encoded(self._node, batch, "key", "value")
         batch, ids = self._selector.ids(batch)
         pairs = pack(batch.key.encoded(), batch.value.encoded())
-        return batch.with_key(ids).with_value(BytesColumn(pairs, self._value))
+        out.emit(batch.with_key(ids).with_value(BytesColumn(pairs, self._value)))
 
 
 class RestoreKey(Operator):
@@ -185,7 +186,7 @@ class RestoreKey(Operator):
         self._value = value
         self._decodes = decodes
 
-    def step(self, batch: Batch) -> Batch:
+    def step(self, batch: Batch, out: Collector) -> None:
         keys, values = unpack(batch.value.encoded())
         batch = batch.with_key(BytesColumn(keys, self._key)).with_value(BytesColumn(values, self._value))
-        return self._context.read(self._node, batch, *self._decodes)
+        out.emit(self._context.read(self._node, batch, *self._decodes))

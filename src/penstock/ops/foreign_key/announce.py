@@ -9,7 +9,7 @@ import numpy as np
 from penstock.batch import Batch, Changes
 from penstock.columns import BytesColumn
 from penstock.ops.core.context import Context
-from penstock.ops.core.operator import Operator
+from penstock.ops.core.operator import Collector, Operator
 from penstock.ops.tables.lookup import UNKNOWN
 from penstock.serdes import Serde
 
@@ -29,20 +29,19 @@ class Announce(Operator):
         self._key = key
         self._value = value
 
-    def step(self, batch: Batch) -> Batch | None:
+    def step(self, batch: Batch, out: Collector) -> None:
         assert isinstance(batch, Changes)
-        if self._context.facts.roots is None:
-            return None
-        return replace(batch.as_stream(), timestamp=np.full(len(batch), UNKNOWN))
+        if self._context.facts.roots is not None:
+            out.emit(replace(batch.as_stream(), timestamp=np.full(len(batch), UNKNOWN)))
 
-    def flush(self) -> Batch | None:
-        return self.end_of_chunk()
+    def flush(self, out: Collector) -> None:
+        self.end_of_chunk(out)
 
-    def end_of_chunk(self) -> Batch | None:
-        """What a chunk has changed in silence, such as the windows that it lets expire."""
+    def end_of_chunk(self, out: Collector) -> None:
+        """Emit what a chunk has changed in silence, such as the windows that it lets expire."""
         changes = None if self._subscribe is None else self._context.chunk.left_changes.get(self._subscribe)
         if changes is None or self._context.facts.roots is None:
-            return None
+            return
         rows = np.argsort(changes.position, kind="stable")
         key, value = BytesColumn(changes.key, self._key).take(rows), BytesColumn(changes.value, self._value).take(rows)
-        return Batch(key, value, np.full(len(rows), UNKNOWN), (changes.position[rows],))
+        out.emit(Batch(key, value, np.full(len(rows), UNKNOWN), (changes.position[rows],)))

@@ -14,8 +14,8 @@ from penstock.columns import BytesColumn, null_column
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import row_numbers
 from penstock.ops.core.groups import group_keys
-from penstock.ops.core.operator import Operator
-from penstock.ops.foreign_key.left_changes import differ
+from penstock.ops.core.left_changes import differ
+from penstock.ops.core.operator import Collector, Operator
 from penstock.ops.foreign_key.messages import LeftValues, Responses
 from penstock.ops.foreign_key.versioned import only_latest
 from penstock.ops.tables.lookup import values_as_of
@@ -42,14 +42,14 @@ class ForeignTableJoin(Operator):
         self._left_key = left_key
         self._is_versioned = is_versioned
 
-    def step(self, batch: Batch) -> Batch | None:
+    def step(self, batch: Batch, out: Collector) -> None:
         assert isinstance(batch, Changes)
         batch = only_latest(self._node, self._context, batch, self._is_versioned)
         foreign, codes = group_keys(batch.key.encoded())
         written = self._context.chunk.written.get(self._store.name)
         found = self._store.subscribers(foreign, None if written is None else written.keys)
         if not len(found.keys):
-            return None
+            return
         counts = np.bincount(found.foreign, minlength=len(foreign))
         begin = np.cumsum(counts) - counts
         row, number = row_numbers(counts[codes])
@@ -66,7 +66,7 @@ class ForeignTableJoin(Operator):
         left = self._left_values(left, self._overtaking(found.keys.data)[subscriber])
         left = self._as_changed(key, left, asked.position)
         caused = replace(asked, order=(*asked.order, number))
-        return Responses(key, asked.value.encoded(), left).as_changes(caused, self._left_key)
+        out.emit(Responses(key, asked.value.encoded(), left).as_changes(caused, self._left_key))
 
     @staticmethod
     def _left_values(left: Binary, overtakes: BoolArray) -> Binary:

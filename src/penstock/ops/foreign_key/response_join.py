@@ -11,8 +11,8 @@ from penstock.batch import Batch, Changes
 from penstock.columns import BytesColumn
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import Groups, group_keys
-from penstock.ops.core.operator import TwoSided
-from penstock.ops.foreign_key.left_changes import LeftChanges, differ
+from penstock.ops.core.left_changes import LeftChanges, differ
+from penstock.ops.core.operator import Collector, TwoSided
 from penstock.ops.foreign_key.messages import LeftValues, Responses
 from penstock.ops.joins.joiner import Joiner
 from penstock.serdes import Serde
@@ -47,10 +47,11 @@ class ResponseJoin(TwoSided):
         self._is_left = is_left
         self._announced = LeftChanges.none()
 
-    def step_both(self, left: Batch | None, right: Batch | None = None) -> Batch | None:
+    def step_both(self, left: Batch | None, right: Batch | None, out: Collector) -> None:
         if right is not None:
             self._announced = self._announced.followed_by(self._changes(right))
-        return None if left is None else self._results(left)
+        if left is not None:
+            out.emit(self._results(left))
 
     def _changes(self, batch: Batch) -> LeftChanges:
         """What is announced, by the records that caused it."""
@@ -100,7 +101,7 @@ class ResponseJoin(TwoSided):
         is_overtaken: BoolArray = groups.unsort(highest) > left.serial
         return left.superseded | is_overtaken
 
-    def flush(self) -> None:
+    def flush(self, out: Collector) -> None:
         if not self._context.commit.more_is_waiting:
             self._forget()
         elif (last := self._here.changes()) is not None:

@@ -19,7 +19,7 @@ from penstock.batch import Batch
 from penstock.columns import BytesColumn, Column, null_column
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import Groups, group_keys
-from penstock.ops.foreign_key.left_changes import LeftChanges, differ
+from penstock.ops.core.left_changes import LeftChanges, differ
 from penstock.ops.tables.lookup import UNKNOWN, Lookup
 from penstock.ops.tables.table import row_numbers_of
 from penstock.rows import Rows

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.arrays import Binary, is_missing, is_present, nulls
-from penstock.batch import Batch, Changes, merge
+from penstock.batch import Batch, Changes
 from penstock.columns import BytesColumn
-from penstock.ops.core.operator import Operator
+from penstock.ops.core.operator import Collector, Operator
 from penstock.ops.foreign_key.messages import Instruction, LeftValues, Responses, Subscriptions
 from penstock.ops.tables.lookup import Lookup
 from penstock.serdes import BYTES, Serde
@@ -22,15 +22,14 @@ class SubscriptionJoin(Operator):
         self._right = right
         self._left_key = left_key
 
-    def step(self, batch: Batch) -> Batch:
+    def step(self, batch: Batch, out: Collector) -> None:
         names_nothing = is_missing(batch.key.encoded())
         known = self._right.find(batch.keep(~names_nothing))
         times = np.maximum(known.batch.timestamp, known.timestamp)
-        responses = self._responses(replace(known.batch, timestamp=times), known.value.encoded())
-        if not names_nothing.any():
-            return responses
-        rest = batch.keep(names_nothing)
-        return merge([responses, self._responses(rest, nulls(len(rest)))])
+        out.emit(self._responses(replace(known.batch, timestamp=times), known.value.encoded()))
+        if names_nothing.any():
+            rest = batch.keep(names_nothing)
+            out.emit(self._responses(rest, nulls(len(rest))))
 
     def _responses(self, batch: Batch, found: Binary) -> Changes:
         said = Subscriptions.of(batch)

@@ -9,7 +9,7 @@ from penstock.arrays import BoolArray, IntArray, is_present, take
 from penstock.batch import Batch
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import Groups, group_keys
-from penstock.ops.core.operator import Operator
+from penstock.ops.core.operator import Collector, Operator
 from penstock.ops.core.written import Written
 from penstock.ops.foreign_key.messages import Instruction, Subscriptions
 from penstock.state.columns.rows import Values
@@ -23,11 +23,11 @@ class SubscriptionReceive(Operator):
         self._context = context
         self._store = store
 
-    def step(self, batch: Batch) -> Batch:
+    def step(self, batch: Batch, out: Collector) -> None:
         named = batch.keep(is_present(batch.key.encoded()))
         if len(named):
             self._remember(named)
-        return batch
+        out.emit(batch)
 
     def _remember(self, batch: Batch) -> None:
         said = Subscriptions.of(batch)

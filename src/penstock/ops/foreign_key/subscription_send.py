@@ -13,8 +13,8 @@ from penstock.batch import Batch, Changes
 from penstock.columns import Column
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller
-from penstock.ops.core.operator import Operator
-from penstock.ops.foreign_key.left_changes import LeftChanges, differ
+from penstock.ops.core.left_changes import LeftChanges, differ
+from penstock.ops.core.operator import Collector, Operator
 from penstock.ops.foreign_key.messages import Instruction, LeftValues, Subscriptions
 from penstock.ops.foreign_key.silent_table import SilentTable, Touched
 from penstock.ops.foreign_key.versioned import only_latest
@@ -51,7 +51,7 @@ class SubscriptionSend(Operator):
         self._is_left = is_left
         self._is_versioned = is_versioned
 
-    def step(self, batch: Batch) -> Changes:
+    def step(self, batch: Batch, out: Collector) -> None:
         assert isinstance(batch, Changes)
         assert batch.old is not None
         batch = only_latest(self._node, self._context, batch, self._is_versioned)
@@ -60,7 +60,7 @@ class SubscriptionSend(Operator):
         old, was_fine = self._extracted(self._caller.of_old_values(), batch, batch.old)
         if not (fine & was_fine).all():
             batch = replace(batch, value=batch.value.where(fine), old=batch.old.where(was_fine))
-        return self._subscriptions(batch, old, new)
+        out.emit(self._subscriptions(batch, old, new))
 
     def _extracted(self, caller: Caller, batch: Batch, values: Column) -> tuple[Binary, BoolArray]:
         """The foreign keys of some values, null where there is none; and for which the function did not fail."""
@@ -120,12 +120,12 @@ class SubscriptionSend(Operator):
         self._context.chunk.left_changes[self._node] = changes
         return changes
 
-    def flush(self) -> Changes | None:
-        return self.end_of_chunk()
+    def flush(self, out: Collector) -> None:
+        self.end_of_chunk(out)
 
-    def end_of_chunk(self) -> Changes | None:
+    def end_of_chunk(self, out: Collector) -> None:
         if self._silent is None:
-            return None
+            return
         if self._touched is None:
             self._note(LeftChanges.none())
         assert self._touched is not None
@@ -136,7 +136,7 @@ class SubscriptionSend(Operator):
         left = LeftValues.of(rows.before.encoded(), np.zeros(count, np.int64), np.ones(count, np.bool_))
         instruction, overtakes = np.full(count, Instruction.SUPERSEDE), np.zeros(count, np.bool_)
         said = Subscriptions(foreign, rows.key.encoded(), instruction, overtakes, left.packed())
-        return said.as_changes(before, self._foreign_key, -1).keep(is_present(foreign))
+        out.emit(said.as_changes(before, self._foreign_key, -1).keep(is_present(foreign)))
 
 
 class _Turns(NamedTuple):

@@ -15,7 +15,7 @@ import numpy as np
 from penstock.arrays import BoolArray, IntArray
 from penstock.batch import Batch, Changes
 from penstock.columns import Column, null_column
-from penstock.ops.core.operator import Operator
+from penstock.ops.core.operator import Collector, Operator
 from penstock.ops.joins.joiner import Joiner
 from penstock.ops.joins.table_table import Needs
 from penstock.ops.joins.version_times import VersionTimes
@@ -66,7 +66,7 @@ class CompleteJoinSide(Operator):
         self._needs = needs
         self._sends_old = sends_old
 
-    def step(self, batch: Batch) -> Changes | None:
+    def step(self, batch: Batch, out: Collector) -> None:
         assert isinstance(batch, Changes)
         until = self._own.times.next(batch)
         points, at_points, other = self._look_up(batch, self._points(batch, until))
@@ -77,12 +77,12 @@ class CompleteJoinSide(Operator):
         value, fine = self._joiner.join_where(has & emitted & ~points.is_end, at_points, at_points.value, other)
         emitted &= fine
         if not emitted.any():
-            return None
+            return
         is_latest = ~points.is_end & (until[points.change] == FOREVER)
         is_latest[:-1] &= points.change[1:] != points.change[:-1]
         old = self._old(batch, points.change) if self._sends_old and batch.old is not None else None
         latest = None if is_latest[emitted].all() else is_latest
-        return replace(at_points.as_changes(value, points.time, old), latest=latest).keep(emitted)
+        out.emit(replace(at_points.as_changes(value, points.time, old), latest=latest).keep(emitted))
 
     def _points(self, changes: Changes, until: IntArray) -> _Points:
         rows = np.arange(len(changes))

@@ -19,7 +19,7 @@ from penstock.columns import BytesColumn, Column
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import group_keys
 from penstock.ops.core.looks import Looks
-from penstock.ops.core.operator import TwoSided
+from penstock.ops.core.operator import Collector, TwoSided
 from penstock.ops.joins.joiner import Joiner
 from penstock.ops.joins.matches import Matches, Timelines
 from penstock.ops.joins.non_joined import Arrivals, Reach, Waiting, Waits
@@ -97,7 +97,7 @@ class StreamJoin(TwoSided):
         self._grace = grace
         self._key = key
 
-    def step_both(self, left: Batch | None, right: Batch | None) -> Batch | None:
+    def step_both(self, left: Batch | None, right: Batch | None, out: Collector) -> None:
         batches = [
             (self._context.encoded(self._node, batch, "key", "value"), is_left)
             for batch, is_left in ((left, True), (right, False))
@@ -105,7 +105,7 @@ class StreamJoin(TwoSided):
         ]
         batches = [(batch, is_left) for batch, is_left in batches if len(batch)]
         if not batches:
-            return None
+            return
         rows = self._rows(batches)
         outer = np.where(rows.is_left, self._sides[True].is_outer, self._sides[False].is_outer)
         alone = outer & (rows.codes < 0) & rows.has_value
@@ -117,10 +117,9 @@ class StreamJoin(TwoSided):
         result = self._results(rows, matches, alone | waits.immediate, waits, loaded)
         for is_left in (False, True):
             self._put(rows, is_left, now[is_left])
-        if result is None:
-            return None
-        placed = {batch.placed for batch, _ in batches}
-        return replace(result, placed=placed.pop() if len(placed) == 1 else None)
+        if result is not None:
+            placed = {batch.placed for batch, _ in batches}
+            out.emit(replace(result, placed=placed.pop() if len(placed) == 1 else None))
 
     def _rows(self, batches: list[tuple[Batch, bool]]) -> _Rows:
         both = [batch for batch, _ in batches]

@@ -13,7 +13,7 @@ from penstock.columns import BytesColumn, Column, ValuesColumn, from_arrow, null
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller
 from penstock.ops.core.nulls import complete, drop_nulls
-from penstock.ops.core.operator import Operator
+from penstock.ops.core.operator import Collector, Operator
 from penstock.ops.core.record_context import origins_of
 from penstock.ops.joins.joiner import Joiner
 from penstock.ops.tables.lookup import Lookup
@@ -40,10 +40,11 @@ class StreamTableJoin(Operator):
         self._needed = ("value",) if is_left else ("key", "value")
         """The columns without which a record is dropped."""
 
-    def step(self, batch: Batch) -> Batch | None:
+    def step(self, batch: Batch, out: Collector) -> None:
         batch = self._context.encoded(self._node, batch, "key")
         batch = drop_nulls(self._node, self._context, batch, *self._needed)
-        return self._joined(batch, batch.key) if len(batch) else None
+        if len(batch):
+            out.emit(self._joined(batch, batch.key))
 
     def _joined(self, batch: Batch, keys: Column) -> Batch:
         """The records joined with what the table has for these keys, some of which may be null in a left join."""
@@ -96,19 +97,18 @@ class BufferedStreamTableJoin(StreamTableJoin):
         super().__init__(node, context, table, joiner, is_left)
         self._buffer = buffer
 
-    def step(self, batch: Batch) -> Batch | None:
+    def step(self, batch: Batch, out: Collector) -> None:
         batch = complete(self._node, self._context, batch, *self._needed)
         if not len(batch):
-            return None
+            return
         at_once, held = self._sorted_out(batch)
         rows = np.flatnonzero(held)
         released = self._pass_through(batch.take(rows)) if rows.size else None
         direct = batch.keep(at_once)
         parts = [part for part in (direct, released) if part is not None and len(part)]
-        if not parts:
-            return None
-        joined = merge([replace(part, order=(*part.order, 0)) if part is direct else part for part in parts])
-        return self._joined(joined, joined.key)
+        if parts:
+            joined = merge([replace(part, order=(*part.order, 0)) if part is direct else part for part in parts])
+            out.emit(self._joined(joined, joined.key))
 
     def _sorted_out(self, batch: Batch) -> tuple[BoolArray, BoolArray]:
         """Which records are looked up at once, because they come too late or have no key, and which wait."""
@@ -189,14 +189,15 @@ class GlobalTableJoin(StreamTableJoin):
         self._selector = selector
         self._table_key = table_key
 
-    def step(self, batch: Batch) -> Batch | None:
+    def step(self, batch: Batch, out: Collector) -> None:
         batch = drop_nulls(self._node, self._context, batch, "value")
         batch, keys = self._encoded(*self._selected(batch))
         missing = keys.null_mask()
         if missing is not None and not self._is_left:
             self._context.drop(self._node, batch.position[missing], "null-key")
             batch, keys = batch.keep(~missing), keys.take(np.flatnonzero(~missing))
-        return self._joined(batch, keys) if len(batch) else None
+        if len(batch):
+            out.emit(self._joined(batch, keys))
 
     def _encoded(self, batch: Batch, keys: Column) -> tuple[Batch, Column]:
         """Without the records whose selected keys do not encode."""

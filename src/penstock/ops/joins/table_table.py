@@ -11,10 +11,10 @@ from penstock.arrays import BoolArray
 from penstock.batch import Batch, Changes
 from penstock.columns import Column
 from penstock.ops.core.context import Context
-from penstock.ops.core.operator import Operator
+from penstock.ops.core.operator import Collector, Operator
 from penstock.ops.joins.joiner import Joiner
 from penstock.ops.tables.lookup import UNKNOWN, Found, Lookup
-from penstock.ops.tables.table import TableWriter, row_numbers_of
+from penstock.ops.tables.table import StoredTable, TableWriter, row_numbers_of
 from penstock.plan.nodes import INNER, LEFT, OUTER
 
 
@@ -58,7 +58,7 @@ class TableJoinSide(Operator):
         self._needs = needs
         self._sends_old = sends_old
 
-    def step(self, batch: Batch) -> Changes | None:
+    def step(self, batch: Batch, out: Collector) -> None:
         assert isinstance(batch, Changes)
         if batch.latest is not None and self._is_versioned:
             self._context.drop(self._node, batch.position[~batch.latest], "out-of-order")
@@ -71,7 +71,8 @@ class TableJoinSide(Operator):
         else:
             matters = ~(found.missing() & _missing(changes, changes.value) & _missing(changes, changes.old))
         found = found.keep(matters)
-        return self._joined(found) if len(found.batch) else None
+        if len(found.batch):
+            out.emit(self._joined(found))
 
     def _joined(self, found: Found) -> Changes:
         changes = found.batch
@@ -91,7 +92,7 @@ class TableJoinSide(Operator):
         return ~absent if self._needs.own else ~(absent & found.missing())
 
 
-class TableJoinMerge(Operator):
+class TableJoinMerge(StoredTable):
     """The results of both sides of a join, as one table.
 
     Args:
@@ -99,18 +100,16 @@ class TableJoinMerge(Operator):
     """
 
     def __init__(self, store: TableWriter | None, sends_old: bool, is_complete: bool):
-        self._store = store
+        super().__init__(store)
         self._sends_old = sends_old
         self._is_complete = is_complete
 
-    def step(self, batch: Batch) -> Changes | None:
+    def step(self, batch: Batch, out: Collector) -> None:
         assert isinstance(batch, Changes)
         if self._store is not None:
-            return self._store.write(batch.as_stream(), old=None if self._is_complete else batch.old)
-        return batch if self._sends_old else replace(batch, old=None)
-
-    def flush(self) -> Changes | None:
-        return None if self._store is None else self._store.flush()
+            out.emit(self._store.write(batch.as_stream(), old=None if self._is_complete else batch.old))
+        else:
+            out.emit(batch if self._sends_old else replace(batch, old=None))
 
 
 class JoinLookup(Lookup):

@@ -15,9 +15,9 @@ from penstock.errors import ProcessingError
 from penstock.java_names import KafkaNames
 from penstock.messages import show
 from penstock.metrics import PUNCTUATED
+from penstock.ops.core.arrivals import NO_ARRIVALS
 from penstock.ops.core.context import Context
 from penstock.ops.core.record_context import origins_of
-from penstock.ops.processors.arrivals import NO_ARRIVALS
 from penstock.ops.processors.punctuations import BEHIND, Punctuation, PunctuationQueue, clock_name, existing
 from penstock.plan.functions import called
 from penstock.processor import PunctuationType, RecordMetadata

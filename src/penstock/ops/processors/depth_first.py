@@ -10,6 +10,7 @@ from penstock.batch import Batch, Order, Origins, order_columns
 from penstock.calls import refuse_result
 from penstock.columns import Column
 from penstock.moving import moving
+from penstock.ops.core.operator import Collector
 from penstock.ops.processors.context import TaskProcessorContext
 from penstock.ops.processors.forwarded import Forwarded
 from penstock.ops.processors.operator import Process, records_of
@@ -37,8 +38,8 @@ class DepthFirstProcess(Process):
 
     is_depth_first = False
     """Whether what it forwards goes down at once."""
-    down: Callable[[Batch], None]
-    """Takes one record to the steps behind it."""
+    down: Collector
+    """Takes records down at once."""
     failure: BaseException | None = None
     """What failed behind it and is told already."""
 
@@ -67,7 +68,7 @@ class DepthFirstProcess(Process):
         with self.views.open(None):
             own.begin(record)
             try:
-                refuse_result(self._processor.process(next(records_of(record))))  # type: ignore[union-attr]
+                refuse_result(self._hosted.process(next(records_of(record))))
             except KeyboardInterrupt:
                 raise
             except BaseException as error:
@@ -80,20 +81,13 @@ class DepthFirstProcess(Process):
         order = (*self._order, np.array([self._number]))
         self._number += 1
         try:
-            batch = self._batch(Forwarded([record], to, order, self._given, self._held))
-            if batch is not None:
-                self.down(batch)
+            self._emit(Forwarded([record], to, order, self._given, self._held), self.down)
         except BaseException as error:
             self.failure = error
             raise
         self.views.report()
 
     # --- punctuations --------------------------------------------------------------------------------------------
-
-    def next_at(self, type_: PunctuationType) -> int | None:
-        """When its next punctuation is due."""
-        self.start()
-        return self.own.queues[type_].next_at()
 
     def call_next(self, type_: PunctuationType, position: int, now: int) -> None:
         """Call the next punctuation, and do all that comes of it."""

@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import IntArray
-from penstock.batch import HEADERS, Batch, Order, Origins, Routed, header_list, take_order, why_no_headers
+from penstock.batch import HEADERS, Batch, Order, Origins, header_list, take_order, why_no_headers
 from penstock.columns import Column, ValuesColumn
 from penstock.errors import ProcessingError
 from penstock.messages import show
+from penstock.ops.core.operator import Collector
 from penstock.record import Record
 from penstock.serdes import Serde
 
@@ -99,8 +100,14 @@ class Forwarded:
             [r.headers for r in given],
         )
 
-    def batch(self, key: Serde, value: Serde) -> Batch:
-        """All records, as columns."""
+    def emit(self, key: Serde, value: Serde, children: int, out: Collector) -> None:
+        """Emit all records, as columns.
+
+        Args:
+            children: how many steps are behind the processor.
+        """
+        if not self.records:
+            return
         keys, values, timestamps, headers = self._columns
         batch = Batch(
             self.given if self.given is not None and self.has_given_keys else ValuesColumn(keys, key),
@@ -111,11 +118,12 @@ class Forwarded:
             held=self.held,
         )
         if not self.addressed:
-            return batch
+            out.emit(batch)
+            return
         to = np.full(len(batch), -1)
         to[list(self.addressed)] = list(self.addressed.values())
-        parts = (batch.key, batch.value, batch.timestamp, batch.order, batch.headers)
-        return Routed(*parts, held=batch.held, to=to)
+        for child in range(children):
+            out.emit(batch.keep((to < 0) | (to == child)), child)
 
 
 def _headers(headers: list[Any]) -> Any:

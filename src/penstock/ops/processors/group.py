@@ -6,7 +6,7 @@ theirs. Then they go through in processing order, and what a member forwards to 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -20,8 +20,9 @@ from penstock.errors import ProcessingError
 from penstock.messages import show
 from penstock.metrics import PUNCTUATED
 from penstock.moving import moving
+from penstock.ops.core.arrivals import NO_ARRIVALS, Arrivals
 from penstock.ops.core.context import Context
-from penstock.ops.processors.arrivals import NO_ARRIVALS, Arrivals
+from penstock.ops.core.operator import Collector
 from penstock.ops.processors.context import TaskProcessorContext
 from penstock.ops.processors.forwarded import Forwarded
 from penstock.ops.processors.operator import Process, records_of
@@ -90,13 +91,13 @@ class Member(Process):
 
     # --- what the flow does --------------------------------------------------------------------------------------
 
-    def step(self, batch: Batch) -> None:
+    def step(self, batch: Batch, out: Collector) -> None:
         self._waiting = self._context.decoded(self.node, batch, "key", "value")
 
-    def end_of_chunk(self) -> None:
+    def end_of_chunk(self, out: Collector) -> None:
         self.group.is_chunk = True
 
-    def punctuate(self) -> None:
+    def punctuate(self, out: Collector) -> None:
         self.group.is_wall_clock = True
 
     def take_waiting(self) -> Batch | None:
@@ -107,10 +108,9 @@ class Member(Process):
 
     def receive(self, record: Record) -> None:
         """Process a record."""
-        assert self._processor is not None
         before, self._key = self._key, record.key
         try:
-            refuse_result(self._processor.process(record))
+            refuse_result(self._hosted.process(record))
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -158,8 +158,8 @@ class Member(Process):
         sent.numbers.append(self.group.next_number())
         sent.keys.append(self._key)
 
-    def result(self, turns: list[IntArray]) -> Batch | None:
-        """What it has forwarded.
+    def finish(self, turns: list[IntArray], out: Collector) -> None:
+        """Emit what it has forwarded.
 
         Args:
             turns: for each turn of the group its place in the processing order.
@@ -167,12 +167,12 @@ class Member(Process):
         sent = self._outbox
         self.clear()
         if not sent.records:
-            return None
+            return
         rows = np.array(sent.turns)
         order = (*(column[rows] for column in turns), np.array(sent.numbers))
         given = ValuesColumn(sent.keys, self._types[0]) if self._keeps_keys else None
         held = self.group.held_at(rows)
-        return Forwarded(sent.records, sent.addressed, order, given, held).batch(*self._types)
+        Forwarded(sent.records, sent.addressed, order, given, held).emit(*self._types, self.own.children, out)
 
 
 class _Sent(NamedTuple):
@@ -240,8 +240,12 @@ class Group:
         self._number += 1
         return self._number
 
-    def finish(self) -> list[Batch | None]:
-        """Have all members process what came to them, and call what is due; for each what it forwards."""
+    def finish(self, outs: Sequence[Collector]) -> None:
+        """Have all members process what came to them, and call what is due.
+
+        Args:
+            outs: take what each of them forwards.
+        """
         for member in self.members:
             member.start()
         self._views.on_refused = self.members[0].own.refused
@@ -269,7 +273,8 @@ class Group:
             if is_wall_clock:
                 self._call_due(WALL_CLOCK_TIME, NO_RECORD, self._context.facts.wall_clock_ms(), len(entries))
         turns = self._turns(entries)
-        return [member.result(turns) for member in self.members]
+        for member, out in zip(self.members, outs, strict=True):
+            member.finish(turns, out)
 
     def failed(self, member: Member, error: BaseException, function: UserFunction) -> None:
         """A member failed on a record or in a punctuation; others that wait for it to come back go on."""

@@ -10,23 +10,23 @@ from typing import Any
 import numpy as np
 
 from penstock.arrays import BoolArray, IntArray
-from penstock.batch import NO_RECORD, Batch, Changes, merge
-from penstock.calls import refuse_result
+from penstock.batch import Batch, Changes, merge
 from penstock.columns import Column, ValuesColumn
 from penstock.errors import ProcessingError
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller, call_each, no_results
-from penstock.ops.processors.arrivals import NO_ARRIVALS
+from penstock.ops.core.operator import Collector
 from penstock.ops.processors.context import TaskProcessorContext
+from penstock.ops.processors.hosting import Hosting
 from penstock.ops.processors.views import Views
 from penstock.ops.tables.table import TableMapValues, TableWriter
 from penstock.plan.functions import UserFunction
 from penstock.plan.processors import ProcessorFunction
-from penstock.processor import STREAM_TIME, WALL_CLOCK_TIME, PunctuationType
+from penstock.processor import STREAM_TIME, PunctuationType
 from penstock.serdes import Serde
 
 
-class TransformValues(TableMapValues):
+class TransformValues(Hosting, TableMapValues):
     """Calls the transformer with each new value, deletions too, and with each old one that somebody needs and no store
     has."""
 
@@ -42,58 +42,25 @@ class TransformValues(TableMapValues):
         context_of: Callable[[], TaskProcessorContext],
         is_step: bool = True,
     ):
-        super().__init__(Caller(node, supplier.function, context), value, sends_old, store)
-        self.node = node
-        self._context = context
-        self._supplier = supplier
-        self._views = views
-        self._context_of = context_of
-        self._own = context_of()
+        Hosting.__init__(self, node, context, supplier, views, context_of)
+        TableMapValues.__init__(self, Caller(node, supplier.function, context), value, sends_old, store)
         self._is_step = is_step
-        self._transformer: Any = None
-        self._reached = -1
-        """The position of the last record of the chunk that came here."""
 
-    @property
-    def has_stream_time_punctuations(self) -> bool:
-        """Whether it is called when stream time moves on."""
-        self.start()
-        return self._own.queues[STREAM_TIME].next_at() is not None
-
-    def start(self) -> None:
-        """Make the transformer, unless it is there."""
-        if self._transformer is not None:
-            return
-        self._own = self._context_of()
-        transformer: Any = self._supplier.make()
-        self._views.on_refused = self._own.refused
-        with self._views.open(None):
-            refuse_result(transformer.init(self._own), f"{self.node}: init", ProcessingError)
-        self._own.started()
+    def _check_start(self) -> None:
         self._check_only_returns()
-        if self._own.has_scheduled and not self._is_step:
+        if self.own.has_scheduled and not self._is_step:
             raise ProcessingError(
                 f"{self.node}: the transformer schedules punctuations, and its table is looked into without a store of "
                 "its own, so that each who looks has a transformer; keep the table: transform_values(..., store=...)"
             )
-        self._own.has_scheduled = False
-        self._transformer = transformer
+        self.own.has_scheduled = False
 
-    def restart(self) -> None:
-        """The transaction was rolled back: a new transformer takes the place of this one."""
-        self._views.abandon()
-        self.close()
-
-    def close(self) -> None:
-        transformer, self._transformer = self._transformer, None
-        if transformer is not None:
-            transformer.close()
-
-    def step(self, batch: Batch) -> Changes | None:
+    def step(self, batch: Batch, out: Collector) -> None:
         assert isinstance(batch, Changes)
         self._begin()
         if self._store is not None or not self._sends_old or batch.old is None:
-            return super().step(batch)
+            super().step(batch, out)
+            return
         # of each row the new value and then the old one, as Kafka Streams does: what the transformer keeps tells of it
         old = self._context.of_old_values()
         kept, results = self._made(
@@ -104,7 +71,7 @@ class TransformValues(TableMapValues):
             self._in_place(kept.keep(rows), column.take(np.flatnonzero(rows)), len(batch))[0]
             for rows in (~was_old, was_old)
         )
-        return replace(batch, value=value, old=before)
+        out.emit(replace(batch, value=value, old=before))
 
     def mapped(self, batch: Batch, values: Column, is_old: bool = False) -> tuple[Column, BoolArray]:
         """The transformed values of all rows; and for which rows the transformer did not fail."""
@@ -128,10 +95,10 @@ class TransformValues(TableMapValues):
         done = 0
         results: list[Any] = []
         failed: list[int] = []
-        with self._views.open(part.key):
-            self._own.begin(part)
+        with self.views.open(part.key):
+            self.own.begin(part)
             while done < len(part):
-                position = self._own.next_punctuation(self._reached)
+                position = self.own.next_punctuation(self._reached)
                 stop = len(part) if position is None else int(np.searchsorted(part.position, position, "right"))
                 made, wrong = self._transform(part.slice(done, stop))
                 results += made
@@ -139,8 +106,8 @@ class TransformValues(TableMapValues):
                 done = stop
                 self._reached = int(part.position[done - 1]) if done else -1
                 if position is not None and done < len(part):
-                    self._punctuate(position, self._own.arrivals.time_at(position), STREAM_TIME)
-            self._own.end()
+                    self._punctuate(position, self.own.arrivals.time_at(position), STREAM_TIME)
+            self.own.end()
         self._check_only_returns()
         self._check_schedules_at_first()
         if not failed:
@@ -160,39 +127,9 @@ class TransformValues(TableMapValues):
 
     # --- punctuations --------------------------------------------------------------------------------------------
 
-    def end_of_chunk(self) -> None:
-        """Call the punctuations that are due behind the last record that came here."""
-        self._begin()
-        position, self._reached = self._own.next_punctuation(self._reached), -1
-        if position is None:
-            return
-        with self._views.open(None):
-            while position is not None:
-                self._punctuate(position, self._own.arrivals.time_at(position), STREAM_TIME)
-                position = self._own.next_punctuation(self._reached)
-
-    def punctuate(self) -> None:
-        """Call the punctuations that are due by the wall clock."""
-        self._begin()
-        now = self._context.facts.wall_clock_ms()
-        at = self._own.queues[WALL_CLOCK_TIME].next_at()
-        if at is not None and at <= now:
-            with self._views.open(None):
-                self._punctuate(NO_RECORD, now, WALL_CLOCK_TIME)
-
-    def _begin(self) -> None:
-        self.start()
-        arrivals = self._context.chunk.arrivals
-        self._own.arrivals = NO_ARRIVALS if arrivals is None else arrivals
-
-    def next_at(self, type_: PunctuationType) -> int | None:
-        """When its next punctuation is due."""
-        self._begin()
-        return self._own.queues[type_].next_at()
-
     def call_next(self, type_: PunctuationType, position: int, now: int) -> None:
         """Call the next punctuation."""
-        with self._views.open(None):
+        with self.views.open(None):
             next(self._called(position, now, type_), None)
 
     def _punctuate(self, position: int, now: int, type_: PunctuationType) -> None:
@@ -206,7 +143,7 @@ class TransformValues(TableMapValues):
             function = UserFunction(callback, 1, False, self._supplier.function.where)
             self._context.failed(self.node, position, error, function)
 
-        for _ in self._own.call_due(type_, now, failed):
+        for _ in self.own.call_due(type_, now, failed):
             self._check_only_returns()
             yield
 
@@ -214,14 +151,14 @@ class TransformValues(TableMapValues):
 
     def _check_only_returns(self) -> None:
         """Refuse a transformer that forwarded something."""
-        if self._own.take_forwarded()[0]:
+        if self.own.take_forwarded()[0]:
             raise ProcessingError(
                 f"{self.node}: a transformer of transform_values cannot forward; it returns the value"
             )
 
     def _check_schedules_at_first(self) -> None:
         """Refuse one that scheduled something for a row."""
-        if self._own.has_scheduled:
+        if self.own.has_scheduled:
             raise ProcessingError(
                 f"{self.node}: a transformer of transform_values schedules punctuations in init, and not while it "
                 "makes a value; schedule one there, and keep in a store what it is to do"
@@ -229,9 +166,9 @@ class TransformValues(TableMapValues):
 
     def _transformed(self, key: Any, value: Any) -> Any:
         try:
-            return self._transformer.transform(key, value)
+            return self._hosted.transform(key, value)
         finally:
-            self._own.ends.append(0)
+            self.own.ends.append(0)
 
     def _in_place(self, kept: Batch, column: Column, count: int) -> tuple[Column, BoolArray]:
         """The results of the rows that did not fail, null for the others."""

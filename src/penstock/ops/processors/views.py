@@ -38,19 +38,6 @@ class RecordView(Protocol):
         """Write what changed into the store while it is held, and take up what others write into it."""
 
 
-class Hosted(Protocol):
-    """An operator that has a processor or a transformer of the user's."""
-
-    def start(self) -> None:
-        """Make it, unless it is there."""
-
-    def restart(self) -> None:
-        """Have it made anew: what it has done was rolled back."""
-
-    def close(self) -> None:
-        """End its life."""
-
-
 class Views:
     """The record views of a processor, by the names of their stores."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.batch import Batch
 from penstock.ops.core.functions import Caller
-from penstock.ops.core.operator import Operator
+from penstock.ops.core.operator import Collector, Operator
 
 
 class Filter(Operator):
@@ -14,6 +14,6 @@ class Filter(Operator):
         self._caller = caller
         self._negate = negate
 
-    def step(self, batch: Batch) -> Batch:
+    def step(self, batch: Batch, out: Collector) -> None:
         batch, holds = self._caller.predicate(batch)
-        return batch.keep(~holds if self._negate else holds)
+        out.emit(batch.keep(~holds if self._negate else holds))

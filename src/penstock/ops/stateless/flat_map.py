@@ -9,7 +9,7 @@ from typing import Any
 from penstock.batch import Batch
 from penstock.columns import ValuesColumn
 from penstock.ops.core.functions import Caller, is_pair, row_numbers
-from penstock.ops.core.operator import Operator
+from penstock.ops.core.operator import Collector, Operator
 from penstock.serdes import Serde
 
 
@@ -21,7 +21,7 @@ class FlatMap(Operator):
         self._key = key
         self._value = value
 
-    def step(self, batch: Batch) -> Batch:
+    def step(self, batch: Batch, out: Collector) -> None:
         arguments = [batch.value.decoded()]
         if self._caller.function.arity == 2:
             arguments.insert(0, batch.key.decoded())
@@ -37,10 +37,10 @@ class FlatMap(Operator):
         several = batch.take(rows)
         several = replace(several, order=(*several.order, within))
         items = list(chain.from_iterable(lists))
-        if self._key is None:
-            return several.with_value(ValuesColumn(items, self._value))
-        keys = ValuesColumn([item[0] for item in items], self._key)
-        return several.with_key(keys).with_value(ValuesColumn([item[1] for item in items], self._value))
+        if self._key is not None:
+            several = several.with_key(ValuesColumn([item[0] for item in items], self._key))
+            items = [item[1] for item in items]
+        out.emit(several.with_value(ValuesColumn(items, self._value)))
 
 
 def _is_iterable(result: Any) -> bool:

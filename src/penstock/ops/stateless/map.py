@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.batch import Batch
 from penstock.columns import ValuesColumn, from_arrow
 from penstock.ops.core.functions import Caller
-from penstock.ops.core.operator import Operator
+from penstock.ops.core.operator import Collector, Operator
 from penstock.serdes import Serde
 
 
@@ -17,9 +17,9 @@ class Map(Operator):
         self._key = key
         self._value = value
 
-    def step(self, batch: Batch) -> Batch:
+    def step(self, batch: Batch, out: Collector) -> None:
         batch, key, value = self._caller.pairs(batch, self._key, self._value)
-        return batch.with_key(key).with_value(value)
+        out.emit(batch.with_key(key).with_value(value))
 
 
 class MapValues(Operator):
@@ -29,9 +29,9 @@ class MapValues(Operator):
         self._caller = caller
         self._value = value
 
-    def step(self, batch: Batch) -> Batch:
+    def step(self, batch: Batch, out: Collector) -> None:
         batch, value = self._caller.column(batch, self._value)
-        return batch.with_value(value)
+        out.emit(batch.with_value(value))
 
 
 class SelectKey(Operator):
@@ -41,9 +41,10 @@ class SelectKey(Operator):
         self._caller = caller
         self._key = key
 
-    def step(self, batch: Batch) -> Batch:
+    def step(self, batch: Batch, out: Collector) -> None:
         if self._caller.function.columnar:
             keys = self._caller.columns(batch, batch.key.arrow(), batch.value.arrow())
-            return batch.with_key(from_arrow(keys, self._key))
-        batch, keys = self._caller.rows(batch, batch.key.decoded(), batch.value.decoded())
-        return batch.with_key(ValuesColumn(keys, self._key))
+            out.emit(batch.with_key(from_arrow(keys, self._key)))
+        else:
+            batch, given = self._caller.rows(batch, batch.key.decoded(), batch.value.decoded())
+            out.emit(batch.with_key(ValuesColumn(given, self._key)))

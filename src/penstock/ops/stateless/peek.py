@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.batch import Batch
 from penstock.ops.core.functions import Caller
-from penstock.ops.core.operator import Operator
+from penstock.ops.core.operator import Collector, Operator
 
 
 class Peek(Operator):
@@ -13,9 +13,9 @@ class Peek(Operator):
     def __init__(self, caller: Caller):
         self._caller = caller
 
-    def step(self, batch: Batch) -> Batch:
+    def step(self, batch: Batch, out: Collector) -> None:
         if self._caller.function.columnar:
             self._caller.call_columnar(batch, batch.key.arrow(), batch.value.arrow())
-            return batch
-        batch, _ = self._caller.rows(batch, batch.key.decoded(), batch.value.decoded())
-        return batch
+        else:
+            batch, _ = self._caller.rows(batch, batch.key.decoded(), batch.value.decoded())
+        out.emit(batch)

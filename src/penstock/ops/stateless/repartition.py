@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.batch import Batch
 from penstock.handlers import PRODUCTION
 from penstock.ops.core.context import Context
-from penstock.ops.core.operator import Operator
+from penstock.ops.core.operator import Collector, Operator
 
 
 class KeyFilter(Operator):
@@ -20,7 +20,7 @@ class KeyFilter(Operator):
         self._node = node
         self._context = context
 
-    def step(self, batch: Batch) -> Batch:
+    def step(self, batch: Batch, out: Collector) -> None:
         batch = self._context.encoded(self._node, batch, "key", kind=PRODUCTION)
         missing = batch.key.null_mask()
-        return batch if missing is None or self._keeps_null_keys else batch.keep(~missing)
+        out.emit(batch if missing is None or self._keeps_null_keys else batch.keep(~missing))

@@ -15,7 +15,7 @@ from penstock.handlers import PRODUCTION
 from penstock.messages import show
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller, row_numbers
-from penstock.ops.core.operator import Operator
+from penstock.ops.core.operator import Collector, Operator
 from penstock.plan.functions import UserFunction
 from penstock.serdes import Serde
 from penstock.topic_names import is_topic_name
@@ -54,7 +54,7 @@ class Sink(Operator):
         self._partitioner = None if partitioner is None else Caller(node, partitioner, context, PRODUCTION)
         self._makes_topics = makes_topics
 
-    def step(self, batch: Batch) -> Batch:
+    def step(self, batch: Batch, out: Collector) -> None:
         if self._selector is not None:
             batch = self._with_topics(batch, self._selector)
         if self._partitioner is not None:
@@ -62,7 +62,7 @@ class Sink(Operator):
         batch = replace(batch, key=as_type(batch.key, self._key), value=as_type(batch.value, self._value))
         if isinstance(batch, Changes) and batch.old is not None:
             batch = replace(batch, old=as_type(batch.old, self._value))
-        return self._context.encoded(self._node, batch, "key", "value", "old", kind=PRODUCTION)
+        out.emit(self._context.encoded(self._node, batch, "key", "value", "old", kind=PRODUCTION))
 
     def _with_topics(self, batch: Batch, selector: Caller) -> Batch:
         batch, topics = selector.rows(batch, batch.key.decoded(), batch.value.decoded())

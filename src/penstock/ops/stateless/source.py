@@ -11,7 +11,7 @@ from penstock.batch import Batch
 from penstock.metrics import LATENESS
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller
-from penstock.ops.core.operator import Operator
+from penstock.ops.core.operator import Collector, Operator
 from penstock.ops.stateless.timestamps import EXPECTED, INVALID, ExtractedTimes, is_time
 from penstock.plan.functions import UserFunction
 from penstock.plan.timestamps import Extractor, extractor_of
@@ -49,14 +49,14 @@ class Source(Operator):
         self._decodes = decodes
         self._clock = clock(node)
 
-    def step(self, batch: Batch) -> Batch:
+    def step(self, batch: Batch, out: Collector) -> None:
         batch = self._context.read(self._node, batch, *self._decodes)
         if self._timestamp is not None:
             batch = self._with_time(batch, self._timestamp)
         elif self._extracts or (not self._carries and len(batch) and int(batch.timestamp.min()) < 0):
             batch = self._extracted.of(batch)
         self._context.observe(LATENESS, self._node, self._clock.advance(batch.timestamp) - batch.timestamp)
-        return batch
+        out.emit(batch)
 
     def _with_time(self, batch: Batch, caller: Caller) -> Batch:
         values = batch.value.decoded()

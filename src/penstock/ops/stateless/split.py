@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from penstock.batch import Batch
 from penstock.ops.core.functions import Caller
-from penstock.ops.core.operator import Operator, PassThrough
+from penstock.ops.core.operator import Collector, Operator, PassThrough
 
 
 class Split(Operator):
-    """One batch for each branch; a branch without a predicate takes what is left when its turn comes last."""
+    """Each record down one branch; a branch without a predicate takes what is left when its turn comes last."""
 
     def __init__(self, callers: list[Caller | None]):
         self._callers = callers
 
-    def step(self, batch: Batch) -> tuple[Batch, ...]:
-        branches: dict[int, Batch] = {}
-        rest = batch
+    def step(self, batch: Batch, out: Collector) -> None:
+        rest: Batch | None = batch
         for index, caller in sorted(enumerate(self._callers), key=lambda pair: pair[1] is None):
-            if caller is None:
-                branches[index] = rest
-                rest = rest.take(np.zeros(0, np.int64))
+            if caller is None or rest is None:
+                out.emit(rest, index)
+                rest = None
             else:
                 rest, holds = caller.predicate(rest)
-                branches[index] = rest.keep(holds)
+                out.emit(rest.keep(holds), index)
                 rest = rest.keep(~holds)
-        return tuple(branches[index] for index in range(len(self._callers)))
 
 
 class Branch(PassThrough):
-    """Takes the batch of its own branch."""
+    """Takes what goes down its own branch."""
 
     def __init__(self, index: int):
         self.index = index

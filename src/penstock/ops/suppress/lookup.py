@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Binary, BoolArray, IntArray, nulls
+from penstock.arrays import IntArray, nulls
 from penstock.batch import Batch
 from penstock.columns import BytesColumn, windows_of
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import group_keys
+from penstock.ops.core.written import PriorValues
 from penstock.ops.tables.lookup import UNKNOWN, Found, Lookup
-from penstock.rows import Rows
 from penstock.state.columns.rows import Keys
 from penstock.state.kinds.buffer import TimeOrderedBuffer
 from penstock.state.kinds.held import unpack
-
-
-@dataclass(frozen=True, slots=True)
-class PriorValues(Rows):
-    """``priorValueForBuffered``: the value before each key's entry, which was sent on last; null where none is held."""
-
-    values: Binary
-    is_held: BoolArray
 
 
 class SuppressLookup(Lookup):

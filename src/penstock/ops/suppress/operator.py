@@ -15,10 +15,9 @@ from penstock.columns import BytesColumn, windows_of
 from penstock.errors import BufferFullError
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import Groups, group_keys
-from penstock.ops.core.operator import Operator
+from penstock.ops.core.operator import Collector, Operator
 from penstock.ops.core.record_context import origins_of
-from penstock.ops.core.written import Written
-from penstock.ops.suppress.lookup import PriorValues
+from penstock.ops.core.written import PriorValues, Written
 from penstock.ops.suppress.processing import Before, Outcome, Recorded, Work, process_updates
 from penstock.ops.suppress.rules import FOREVER, NONE, Limits
 from penstock.serdes import Serde
@@ -74,36 +73,38 @@ class Suppress(Operator):
         self._key = key
         self._value = value
 
-    def step(self, batch: Batch) -> Changes | None:
+    def step(self, batch: Batch, out: Collector) -> None:
         batch = self._context.encoded(self._node, batch, "key", "value")
         assert isinstance(batch, Changes)
-        if not len(batch):
-            return None
+        if len(batch):
+            self._hold(batch, out)
+
+    def _hold(self, batch: Changes, out: Collector) -> None:
+        """Hold updates, and emit what goes; when very much of what lies on disk is due, it is read in pieces."""
+        if not out.sends_at_once or not self._reads_in_pieces(batch):
+            self._hold_together(batch, out)
+        elif len(batch) > 1:
+            half = len(batch) // 2
+            self._hold(batch.slice(0, half), out)
+            self._hold(batch.slice(half, len(batch)), out)
+        else:
+            self._burst(batch, out)
+
+    def _reads_in_pieces(self, batch: Changes) -> bool:
+        """Whether more is due than is to be read at once, and all of it goes."""
+        stream_time = max(self._clock.now, int(batch.timestamp.max()))
+        return not self._limits.are_any and self._buffer.is_due_more_than(stream_time, _AT_ONCE)
+
+    def _hold_together(self, batch: Changes, out: Collector) -> None:
         work = self._work(batch, self._clock.advance(batch.timestamp) - self._buffer.retention)
         outcome = self._processed(work)
         if self._buffer.name in self._context.facts.looked_up:
             self._context.chunk.prior[self._buffer.name] = self._note(work, outcome)
         self._write(work, outcome)
-        return self._emit(work, outcome)
+        out.emit(self._sent_on(work, outcome))
 
-    def step_in_pieces(self, batch: Batch) -> Iterator[Changes | None]:
-        """What becomes of a chunk, in pieces: when very much of what lies on disk is due, it is read piece by piece."""
-        stream_time = max(self._clock.now, int(batch.timestamp.max(initial=-1)))
-        if self._limits.are_any or not self._buffer.is_due_more_than(stream_time, _AT_ONCE):
-            yield self.step(batch)
-        elif len(batch) > 1:
-            half = len(batch) // 2
-            yield from self.step_in_pieces(batch.take(np.arange(half)))
-            yield from self.step_in_pieces(batch.take(np.arange(half, len(batch))))
-        else:
-            yield from self._burst(batch)
-
-    def _burst(self, batch: Batch) -> Iterator[Changes | None]:
-        """What becomes of one update that makes very many others due: it is held like any other, then all those go."""
-        batch = self._context.encoded(self._node, batch, "key", "value")
-        assert isinstance(batch, Changes)
-        if not len(batch):
-            return
+    def _burst(self, batch: Changes, out: Collector) -> None:
+        """Hold one update that makes very many others due like any other; then all those go."""
         work = self._work(batch, self._clock.advance(batch.timestamp) - self._buffer.retention)
         outcome = self._outcome(replace(work, expiry=np.array([NONE])), join_entries([]), NONE)
         self._put(work, outcome)
@@ -114,7 +115,7 @@ class Suppress(Operator):
             records, nbytes = records - len(entries.times), nbytes - int(gone.sizes.sum())
             changes = self._sent(batch, entries, gone, sent)
             sent += 0 if changes is None else len(changes)
-            yield changes
+            out.emit(changes)
         self._record(Recorded(*np.stack([before, np.array([records, nbytes])]).T))
 
     def _sent(self, batch: Changes, entries: Entries, gone: Updates, first: int) -> Changes | None:
@@ -132,26 +133,26 @@ class Suppress(Operator):
         parts = (key, value, entries.values.timestamps, order, gone.headers, batch.placed, old)
         return Changes(*parts, held=gone.origins)
 
-    def advance_time(self) -> Changes | None:
+    def advance_time(self, out: Collector) -> None:
         """Let go of what is due by a time that went on without a record."""
         due = self._buffer.due(self._clock.now)
         due = due.take(in_order(due.times, due.keys))
         gone = _unpack_present(due.values.data)
         self._buffer.advance(self._clock.now)
         if not len(due.times):
-            return None
+            return
         held = self._held_now()
         self._record(Recorded(held.records - len(due.times), held.nbytes - int(gone.sizes.sum())))
         sent = np.flatnonzero(gone.new.is_valid().to_numpy(zero_copy_only=False))
         if not sent.size:
-            return None
+            return
         due, gone = due.take(sent), gone.take(sent)
         self._count(len(sent), due.times, gone.seen)
         order = np.full(len(sent), NO_RECORD), np.arange(len(sent))
         old = BytesColumn(gone.old, self._value) if self._sends_old else None
         keys, values = BytesColumn(due.keys, self._key), BytesColumn(gone.new, self._value)
         parts = (keys, values, due.values.timestamps, order, gone.headers, None, old)
-        return Changes(*parts, held=gone.origins)
+        out.emit(Changes(*parts, held=gone.origins))
 
     def _count(self, sent: int, times: IntArray, seen: IntArray) -> None:
         """Count what was sent on, and how long after the last update of each that was due it was so."""
@@ -269,7 +270,7 @@ class Suppress(Operator):
         codes = np.append(work.codes, gone.key)[in_order]
         return Written(Keys(outcome.keys), before, codes, writes, tuple(column[in_order] for column in columns))
 
-    def _emit(self, work: Work, outcome: Outcome) -> Changes | None:
+    def _sent_on(self, work: Work, outcome: Outcome) -> Changes | None:
         batch, gone, before = work.batch, outcome.gone, outcome.before
         every = outcome.updates.join(before.updates)
         if self._until_close and gone.update.size:

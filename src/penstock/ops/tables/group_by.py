@@ -10,7 +10,7 @@ from penstock.arrays import BoolArray, IntArray
 from penstock.batch import Batch, Changes, take_order
 from penstock.columns import BytesColumn, Column
 from penstock.ops.core.functions import Caller
-from penstock.ops.core.operator import Operator
+from penstock.ops.core.operator import Collector, Operator
 from penstock.ops.tables.table import present_rows, row_numbers_of
 from penstock.serdes import Serde
 
@@ -52,7 +52,7 @@ class TableGroupBy(Operator):
         self._value = value
         self._is_versioned = is_versioned
 
-    def step(self, batch: Batch) -> Changes:
+    def step(self, batch: Batch, out: Collector) -> None:
         assert isinstance(batch, Changes)
         if self._is_versioned:
             batch = batch.only_latest()
@@ -71,7 +71,7 @@ class TableGroupBy(Operator):
         removed = np.concatenate([in_old[leaves], np.where(stays, in_old, -1)[comes]])[order]
         rows, sub = rows[order], sub[order]
         keys = new.keys.join([old.keys]).take(np.where(added >= 0, added, len(new.keys) + removed))
-        return Changes(
+        changes = Changes(
             keys,
             _take_or_null(new.values, added),
             batch.timestamp[rows],
@@ -79,6 +79,7 @@ class TableGroupBy(Operator):
             None if batch.headers is None else batch.headers.take(pa.array(rows)),
             old=_take_or_null(old.values, removed),
         )
+        out.emit(changes)
 
     def _same_group(self, old: _Side, new: _Side, in_old: IntArray, in_new: IntArray) -> BoolArray:
         both = np.flatnonzero((in_old >= 0) & (in_new >= 0))

@@ -14,9 +14,9 @@ from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.nulls import complete
-from penstock.ops.core.operator import Operator
+from penstock.ops.core.operator import Collector, Operator
 from penstock.ops.core.written import Written
-from penstock.ops.tables.update_cache import EmitCache, values_before
+from penstock.ops.tables.update_cache import EmitCache, values_before, without_absent
 from penstock.serdes import Serde
 from penstock.state.columns.rows import Values
 from penstock.state.store import StateStore
@@ -87,25 +87,34 @@ class TableStore:
         return None if self._cache is None else self._cache.flush()
 
 
-class TableSource(Operator):
+class StoredTable(Operator):
+    """A step whose results are a table; it may have a store, which may hold them back."""
+
+    def __init__(self, store: TableWriter | None):
+        self._store = store
+
+    def flush(self, out: Collector) -> None:
+        if self._store is not None:
+            out.emit(self._store.flush())
+
+
+class TableSource(StoredTable):
     """Records as changes of a table; records without a key are dropped. Without a store old values are not known."""
 
     def __init__(self, node: str, context: Context, store: TableWriter | None):
+        super().__init__(store)
         self._node = node
         self._context = context
-        self._store = store
 
-    def step(self, batch: Batch) -> Changes | None:
+    def step(self, batch: Batch, out: Collector) -> None:
         batch = complete(self._node, self._context, batch, "key")
         if self._store is None:
-            return batch.as_changes(batch.value, batch.timestamp, None)
-        return self._store.write(batch)
-
-    def flush(self) -> Changes | None:
-        return None if self._store is None else self._store.flush()
+            out.emit(batch.as_changes(batch.value, batch.timestamp, None))
+        else:
+            out.emit(self._store.write(batch))
 
 
-class TableFilter(Operator):
+class TableFilter(StoredTable):
     """Rows for which a predicate holds; others become deletions. So do those for which it fails, where somebody needs
     the value before and no store has it: at the next change of the row that is none.
 
@@ -114,13 +123,13 @@ class TableFilter(Operator):
     """
 
     def __init__(self, caller: Caller, negate: bool, sends_old: bool, store: TableWriter | None, is_versioned: bool):
+        super().__init__(store)
         self._caller = caller
         self._negate = negate
         self._sends_old = sends_old
-        self._store = store
         self._skips = sends_old and not is_versioned
 
-    def step(self, batch: Batch) -> Changes | None:
+    def step(self, batch: Batch, out: Collector) -> None:
         assert isinstance(batch, Changes)
         holds, fine = self.holds(batch, batch.value)
         if not fine.all() and not (self._sends_old and self._store is None):
@@ -133,10 +142,7 @@ class TableFilter(Operator):
             if self._sends_old and batch.old is not None:
                 old = batch.old.where(self.holds(batch, batch.old, is_old=True)[0])
             changes = replace(batch, value=value, old=old)
-        if changes is None or changes.old is None or not self._skips:
-            return changes
-        gone, absent = changes.value.null_mask(), changes.old.null_mask()
-        return changes if gone is None or absent is None else changes.keep(~(gone & absent))
+        out.emit(changes if changes is None or changes.old is None or not self._skips else without_absent(changes))
 
     def holds(self, batch: Batch, values: Column, is_old: bool = False) -> tuple[BoolArray, BoolArray]:
         """For which rows there is a value and the predicate holds for it; and for which it did not fail."""
@@ -146,31 +152,29 @@ class TableFilter(Operator):
         holds[row_numbers_of(kept)] = result != self._negate
         return holds, did_not_fail(batch, present, kept)
 
-    def flush(self) -> Changes | None:
-        return None if self._store is None else self._store.flush()
 
-
-class TableMapValues(Operator):
+class TableMapValues(StoredTable):
     """New values for the rows of a table; deletions stay deletions. A row for which the function fails is deleted where
     somebody needs the value before and no store has it: at the next change of the row that is none."""
 
     def __init__(self, caller: Caller, value: Serde, sends_old: bool, store: TableWriter | None):
+        super().__init__(store)
         self._caller = caller
         self._value = value
         self._sends_old = sends_old
-        self._store = store
 
-    def step(self, batch: Batch) -> Changes | None:
+    def step(self, batch: Batch, out: Collector) -> None:
         assert isinstance(batch, Changes)
         value, fine = self.mapped(batch, batch.value)
         if not fine.all() and not (self._sends_old and self._store is None):
             batch, value = batch.keep(fine), value.take(np.flatnonzero(fine))
         if self._store is not None:
-            return self._store.write(batch.as_stream().with_value(value))
+            out.emit(self._store.write(batch.as_stream().with_value(value)))
+            return
         old = None
         if self._sends_old and batch.old is not None:
             old = self.mapped(batch, batch.old, is_old=True)[0]
-        return replace(batch, value=value, old=old)
+        out.emit(replace(batch, value=value, old=old))
 
     def mapped(self, batch: Batch, values: Column, is_old: bool = False) -> tuple[Column, BoolArray]:
         """The new values of all rows, null where there was none; and for which rows the function did not fail."""
@@ -183,9 +187,6 @@ class TableMapValues(Operator):
         places = np.full(len(batch), len(kept), np.int64)
         places[row_numbers_of(kept)] = np.arange(len(kept))
         return mapped.join([null_column(1, self._value)]).take(places), did_not_fail(batch, present, kept)
-
-    def flush(self) -> Changes | None:
-        return None if self._store is None else self._store.flush()
 
 
 def present_rows(batch: Batch, values: Column) -> tuple[IntArray, Batch]:
@@ -216,6 +217,6 @@ def did_not_fail(batch: Batch, present: IntArray, kept: Batch) -> BoolArray:
 class ToStream(Operator):
     """The new values of a table's changes as records."""
 
-    def step(self, batch: Batch) -> Batch:
+    def step(self, batch: Batch, out: Collector) -> None:
         assert isinstance(batch, Changes)
-        return batch.as_stream()
+        out.emit(batch.as_stream())

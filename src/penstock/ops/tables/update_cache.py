@@ -69,14 +69,14 @@ class EmitCache:
         self._note_records(0)
         if not held:
             return None
-        last = _without_absent(_last_of_each_key(held))
+        last = without_absent(_last_of_each_key(held))
         if len(last) and isinstance(self._store, KeyValueStore) and self._store.shows_committed:
             self._note(last, self._store)
         return last if self._sends_old else replace(last, old=None)
 
     def at_once(self, updates: Changes) -> Changes:
         """What goes on of updates that are each the last one of its key and commit."""
-        updates = _without_absent(updates)
+        updates = without_absent(updates)
         return updates if self._sends_old else replace(updates, old=None)
 
     def _note(self, last: Changes, store: KeyValueStore) -> None:
@@ -86,7 +86,7 @@ class EmitCache:
         self._context.chunk.sent[store.name] = Written(keys, before, np.arange(len(last)), values, last.order)
 
 
-def _without_absent(updates: Changes) -> Changes:
+def without_absent(updates: Changes) -> Changes:
     """The updates without those of keys that had no value and have none now."""
     assert updates.old is not None
     gone, absent = updates.value.null_mask(), updates.old.null_mask()

@@ -13,7 +13,7 @@ from penstock.arrays import Binary, BoolArray, IntArray, nulls
 from penstock.batch import Batch
 from penstock.columns import Column, ValuesColumn, pick
 from penstock.ops.core.context import Context
-from penstock.ops.core.operator import Operator
+from penstock.ops.core.operator import Collector, Operator
 from penstock.serdes import BYTES
 from penstock.state.clock import StreamTime
 
@@ -49,10 +49,10 @@ class CogroupInput(Operator):
         self._context = context
         self._side = side
 
-    def step(self, batch: Batch) -> Batch:
+    def step(self, batch: Batch, out: Collector) -> None:
         batch = self._context.encoded(self._node, batch, "key", "value")
         side = self._side
-        return batch.with_value(SidedColumn([(side, value) for value in batch.value.decoded()], BYTES))
+        out.emit(batch.with_value(SidedColumn([(side, value) for value in batch.value.decoded()], BYTES)))
 
 
 class SideTimes:

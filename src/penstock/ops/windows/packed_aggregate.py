@@ -7,7 +7,7 @@ at once; then the records go through compiled rules one by one, and what they pu
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from penstock.arrays import IntArray
 from penstock.batch import Batch, Changes
 from penstock.ops.core.failures import blamed, misfit_result
 from penstock.ops.core.nulls import complete
-from penstock.ops.core.operator import Operator
+from penstock.ops.core.operator import Collector, Operator
 from penstock.ops.core.written import written_windows
 from penstock.ops.windows.sessions.fold import SessionFold
 from penstock.ops.windows.windowed_table import WindowedTable
@@ -57,20 +57,22 @@ class PackedAggregate(Operator):
         self._time = table.time
         self._closing = table.closing
 
-    def flush(self) -> Changes | None:
-        return None if self._cache is None else self._cache.flush()
+    def flush(self, out: Collector) -> None:
+        if self._cache is not None:
+            out.emit(self._cache.flush())
 
-    def step_singly(self, record: Batch) -> Iterator[Changes | None]:
-        if self._closing is not None:  # what is sent on then is in the store for good
-            yield self.step(record)
+    def step(self, batch: Batch, out: Collector) -> None:
+        batch = complete(self._node, self._context, batch, *self._needed)
+        if not len(batch):
             return
-        record = complete(self._node, self._context, record, *self._needed)
-        if len(record):
-            yield from self._written_singly(*self._singly(record))
+        if out.is_seen and self._closing is None:  # what is sent on when windows close is in the store for good
+            self._write_singly(self._singly(batch), out)
+        else:
+            self._write_together(batch, out)
 
     @abstractmethod
-    def step(self, batch: Batch) -> Changes | None:
-        """The changes of the windows around a chunk of records."""
+    def _write_together(self, batch: Batch, out: Collector) -> None:
+        """Write the windows around a chunk of records, and emit their changes."""
 
     @abstractmethod
     def _singly(self, record: Batch) -> Singly:
@@ -99,29 +101,29 @@ class PackedAggregate(Operator):
         self._packed.write(loaded, is_removed, new, unseen_from)
         self._packed.advance(time)
 
-    def _written_singly(
-        self, changes: Changes | None, write: Callable[[int], None], write_all: Callable[[], None]
-    ) -> Iterator[Changes | None]:
-        """Each update of one record when it is in the store, and not yet the next; the arguments are a ``Singly``."""
-        is_held = self._cache is not None and not self._tells_stored
-        count = 0 if changes is None or is_held else len(changes)
-        for number in range(count - 1):
-            assert changes is not None
-            write(number)
-            yield self._emit(changes.slice(number, number + 1))
-        write_all()
-        yield self._emit(changes if changes is None or not count else changes.slice(count - 1, count))
-
-    def _emit(self, changes: Changes | None) -> Changes | None:
-        """What of all updates is sent on now."""
+    def _write_singly(self, singly: Singly, out: Collector) -> None:
+        """Emit each update of one record when it is in the store, and not yet the next."""
+        changes = singly.changes
         if changes is None:
-            return None
+            singly.write_all()
+            return
+        last = len(changes) - 1
+        for number in range(last):
+            singly.write(number)
+            self._emit(changes.slice(number, number + 1), out)
+        singly.write_all()
+        self._emit(changes.slice(last, last + 1), out)
+
+    def _emit(self, changes: Changes | None, out: Collector) -> None:
+        """Emit what of all updates goes on now."""
+        if changes is None:
+            return
         if self._cache is None:
-            return changes if self._sends_old else replace(changes, old=None)
-        if self._tells_stored:
-            return self._cache.at_once(changes)
-        self._cache.add(changes)
-        return None
+            out.emit(changes if self._sends_old else replace(changes, old=None))
+        elif self._tells_stored:
+            out.emit(self._cache.at_once(changes))
+        else:
+            self._cache.add(changes)
 
     def _note(
         self, loaded: Loaded, start: IntArray, end: IntArray, timestamp: IntArray, changes: Changes, times: IntArray

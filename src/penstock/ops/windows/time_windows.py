@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +15,7 @@ from penstock.ops.core.fold import Fold, Rows
 from penstock.ops.core.functions import row_numbers
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.nulls import complete
+from penstock.ops.core.operator import Collector
 from penstock.ops.core.seen import CLOSED, TAKEN, Seen
 from penstock.ops.windows.cogroup import SideTimes
 from penstock.ops.windows.on_window_close import Closing
@@ -40,27 +40,20 @@ class WindowAggregate(Aggregate):
         self._time = table.time
         self._closing = table.closing
 
-    def step(self, batch: Batch) -> Changes | None:
+    def step(self, batch: Batch, out: Collector) -> None:
         batch = complete(self._node, self._context, batch, "key")
         if not len(batch):
-            return None
+            return
         closed_at = self._time.observe(batch) - self._windows.grace_period_ms
         row, start, within = self._open_windows(batch, closed_at)
-        changes = self._fold_windows(batch, row, start, within) if len(row) else None
-        return changes if self._closing is None else self._close(self._closing, batch, closed_at)
-
-    def step_singly(self, record: Batch) -> Iterator[Changes | None]:
-        record = complete(self._node, self._context, record, "key")
-        if not len(record):
-            return
-        closed_at = self._time.observe(record) - self._windows.grace_period_ms
-        row, start, within = self._open_windows(record, closed_at)
-        for i in range(len(row)):
-            changes = self._fold_windows(record, row[i : i + 1], start[i : i + 1], within[i : i + 1])
+        at_once = 1 if out.is_seen else max(len(row), 1)
+        for first in range(0, len(row), at_once):
+            part = slice(first, first + at_once)
+            changes = self._fold_windows(batch, row[part], start[part], within[part])
             if self._closing is None:
-                yield changes
+                out.emit(changes)
         if self._closing is not None:
-            yield self._close(self._closing, record, closed_at)
+            out.emit(self._close(self._closing, batch, closed_at))
 
     def _open_windows(self, batch: Batch, closed_at: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """What ``_assign`` gives, without the windows that are closed, which count as drops."""

@@ -12,7 +12,7 @@ from penstock.batch import Batch, Changes
 from penstock.columns import Column, WindowedColumn
 from penstock.ops.core.context import CLOSED_WINDOW
 from penstock.ops.core.groups import Groups, group_keys
-from penstock.ops.core.nulls import complete
+from penstock.ops.core.operator import Collector
 from penstock.ops.core.seen import CLOSED, GONE, TAKEN, Seen, by_fate
 from penstock.ops.windows.on_window_close import Closing
 from penstock.ops.windows.packed_aggregate import PackedAggregate, Singly
@@ -39,10 +39,7 @@ class SessionAggregate(PackedAggregate):
         self._windows = windows
         self._gap: int = windows.inactivity_gap_ms
 
-    def step(self, batch: Batch) -> Changes | None:
-        batch = complete(self._node, self._context, batch, *self._needed)
-        if not len(batch):
-            return None
+    def _write_together(self, batch: Batch, out: Collector) -> None:
         bounds, loaded, outcome = self._process(batch)
         time_before, time = self._store.observed_stream_time, int(bounds.timestamps.max())
         self._write(loaded, outcome.removed, outcome.entries, self._unseen_from, time)
@@ -52,8 +49,9 @@ class SessionAggregate(PackedAggregate):
             start, end = loaded.entries.second, loaded.entries.first
             self._note(loaded, start, end, end, changes, np.append(time_before, now))
         if self._closing is None:
-            return self._emit(changes)
-        return self._close(self._closing, batch, bounds.closed_at, outcome)
+            self._emit(changes, out)
+        else:
+            out.emit(self._close(self._closing, batch, bounds.closed_at, outcome))
 
     def _singly(self, record: Batch) -> Singly:
         bounds, loaded, outcome = self._process(record)

@@ -6,18 +6,17 @@ that (its right one); it is added to every window that covers it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import IntArray, shifted
-from penstock.batch import Batch, Changes, join, take_order
+from penstock.batch import Batch, Changes, take_order
 from penstock.columns import WindowedColumn
 from penstock.ops.core.context import CLOSED_WINDOW
 from penstock.ops.core.groups import Groups, group_keys
-from penstock.ops.core.nulls import complete
+from penstock.ops.core.operator import Collector
 from penstock.ops.core.seen import CLOSED, TAKEN, Seen, by_fate
 from penstock.ops.windows.on_window_close import Closing
 from penstock.ops.windows.packed_aggregate import PackedAggregate, Singly
@@ -59,10 +58,6 @@ class SlidingAggregate(PackedAggregate):
         self._difference: int = windows.time_difference_ms
         self._rules = Rules(self._difference, store.retention, table.closing is not None)
 
-    def step(self, batch: Batch) -> Changes | None:
-        changes = [piece for piece in self.step_in_pieces(batch) if piece is not None]
-        return join(changes) if changes else None
-
     def _singly(self, record: Batch) -> Singly:
         work = self._work(record, self._time.observe(record) - self._windows.grace_period_ms, NO_LIMIT)
         changes = self._changes(work.batch, work.rows, work.outcome)
@@ -75,20 +70,16 @@ class SlidingAggregate(PackedAggregate):
 
         return Singly(changes, write, lambda: self._write_all(work))
 
-    def step_in_pieces(self, batch: Batch) -> Iterator[Changes | None]:
-        batch = complete(self._node, self._context, batch, *self._needed)
-        if not len(batch):
-            return
+    def _write_together(self, batch: Batch, out: Collector) -> None:
         closed_at = self._time.observe(batch) - self._windows.grace_period_ms
         most = NO_LIMIT if self._is_looked_up else _MOST_PUTS  # what it writes is told of the chunk as a whole
         while len(batch):
-            done, changes = self._process(batch, closed_at, most)
-            yield changes
+            done = self._process(batch, closed_at, most, out)
             rest = np.arange(done, len(batch))
             batch, closed_at = batch.take(rest), closed_at[rest]
 
-    def _process(self, batch: Batch, closed_at: IntArray, most: int) -> tuple[int, Changes | None]:
-        """Process records until there are so many updates: how many, and what they change."""
+    def _process(self, batch: Batch, closed_at: IntArray, most: int, out: Collector) -> int:
+        """Process records until there are so many updates, and emit what they change; how many records."""
         work, time_before = self._work(batch, closed_at, most), self._store.observed_stream_time
         batch, rows, outcome = work.batch, work.rows, work.outcome
         self._write_all(work)
@@ -100,8 +91,10 @@ class SlidingAggregate(PackedAggregate):
                 times = np.append(time_before, outcome.updates.start)
                 self._note(work.loaded, start, shifted(start, self._difference), timestamp, changes, times)
         if self._closing is None:
-            return len(batch), self._emit(changes)
-        return len(batch), self._close(self._closing, batch, closed_at[: len(batch)], rows)
+            self._emit(changes, out)
+        else:
+            out.emit(self._close(self._closing, batch, closed_at[: len(batch)], rows))
+        return len(batch)
 
     def _work(self, batch: Batch, closed_at: IntArray, most: int) -> _Work:
         """What becomes of records, until there are so many updates; nothing is written yet."""

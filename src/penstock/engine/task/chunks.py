@@ -1,0 +1,175 @@
+"""Whole chunks through a task's operators: each step works on all of a chunk before the next one does.
+
+A step finds what the ones above it sent on in their collectors, merged in processing order. Where results meet nothing
+else on their way, they may go down in pieces, so that a great deal need not fit into memory at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from penstock.batch import Batch, merge
+from penstock.engine.task.steps import Gathered, Inlet, Inputs, Outputs, Own, Step, Write
+from penstock.engine.task.wiring import Wiring
+from penstock.ops.core.arrivals import Arrivals
+from penstock.ops.core.context import Context
+from penstock.ops.core.operator import TwoSided
+from penstock.state.clock import StreamTime
+
+_BURST = 32_768
+"""How many results that come at once, because a record lets go of many, go down together."""
+
+
+class _InPieces(Gathered):
+    """What a step sends on that meets nothing else: each piece goes down as soon as there is another one."""
+
+    sends_at_once = True
+
+    def __init__(self, send: Callable[[Gathered], None]):
+        super().__init__()
+        self._send = send
+
+    def emit(self, batch: Batch | None, branch: int | None = None) -> None:
+        if batch is None:
+            return
+        for first in range(0, len(batch), _BURST):
+            if self.pieces:
+                self._send(self)
+                self.pieces.clear()
+            piece = batch if len(batch) <= _BURST else batch.slice(first, min(first + _BURST, len(batch)))
+            super().emit(piece, branch)
+
+
+@dataclass
+class _Way:
+    """The way of one chunk through the steps.
+
+    Attributes:
+        write: takes what reaches the sinks before the chunk has come to its end.
+    """
+
+    own: Own
+    write: Write
+    inputs: Inputs = field(default_factory=dict)
+    turn: int = 0
+    """The number of the step whose turn is next."""
+    given: dict[int, Gathered] = field(default_factory=dict)
+    """What the steps have sent on, by their numbers."""
+    outputs: Outputs = field(default_factory=dict)
+
+    def coming(self, inlets: Sequence[Inlet]) -> Batch | None:
+        """What comes in by some inlets, as one batch in processing order."""
+        batches = []
+        for inlet in inlets:
+            batch = self.given[inlet.above].batch(inlet.branch)
+            if batch is not None and len(batch := inlet.taken(batch)):
+                batches.append(batch)
+        if not batches:
+            return None
+        return batches[0] if len(batches) == 1 else merge(batches)
+
+
+class Chunks:
+    """Takes chunks through the steps of a task.
+
+    Args:
+        clock: the task's stream time.
+        came: is told of what reaches a step.
+    """
+
+    def __init__(
+        self,
+        wiring: Wiring,
+        context: Context,
+        clock: StreamTime,
+        came: Callable[[Step, Batch], None],
+    ):
+        self._steps = wiring.steps
+        self._context = context
+        self._clock = clock
+        self._came = came
+        self._is_hosting = bool(wiring.hosted)
+        self._own_sources = wiring.own_sources
+        self._sources = 1 + max((n for n, step in enumerate(self._steps) if step.part.kind == "source"), default=-1)
+        self._groups = wiring.groups
+        self._way: _Way | None = None
+        """That of the chunk which goes around a circle."""
+
+    @property
+    def is_on_its_way(self) -> bool:
+        """Whether a chunk goes around a circle, and has not come through all steps yet."""
+        return self._way is not None
+
+    def take(self, inputs: Inputs, own: Own, write: Write) -> None:
+        """Take a chunk through, with what steps send on of themselves."""
+        self._context.chunk.begin()
+        way = _Way(own, write, inputs)
+        self._go_on(way, len(self._steps))
+        self._context.chunk.end()
+        write(way.outputs)
+
+    def lap(self, inputs: Inputs, own: Own, until: int) -> Outputs:
+        """Take a chunk that goes around a circle on, up to the step of a number; what has reached the sinks.
+
+        Args:
+            inputs: what has come by now, for sources that have their turn until then.
+        """
+        if self._way is None:
+            self._context.chunk.begin()
+            self._way = _Way(own, lambda outputs: None)
+        way = self._way
+        way.inputs.update(inputs)
+        self._go_on(way, until)
+        if until == len(self._steps):
+            self._context.chunk.end()
+            self._way = None
+        return way.outputs
+
+    def forget(self) -> None:
+        """Forget the chunk that is on its way."""
+        self._way = None
+
+    def _go_on(self, way: _Way, until: int) -> None:
+        while way.turn < until:
+            if way.turn == self._sources and self._is_hosting:
+                self._note_arrivals(way)
+            self._take_turn(way, way.turn)
+            way.turn += 1
+
+    def _take_turn(self, way: _Way, number: int) -> None:
+        """Have a step work on what has come to it."""
+        step = self._steps[number]
+        out = _InPieces(lambda piece: self._aside(way, number, piece)) if step.alone else Gathered()
+        way.given[number] = out
+        if isinstance(step.operator, TwoSided):
+            sides = [way.coming([inlet]) for inlet in step.inlets]
+            for batch in sides:
+                if batch is not None:
+                    self._came(step, batch)
+            if any(batch is not None for batch in sides):
+                step.operator.step_both(sides[0], sides[1] if len(sides) > 1 else None, out)
+        else:
+            batch = way.inputs.get(step.part.name) if step.part.kind == "source" else way.coming(step.inlets)
+            if batch is not None:
+                self._came(step, batch)
+                step.operator.step(batch, out)
+        if number in way.own:
+            way.own[number](out)
+        if number in self._groups:
+            group, members = self._groups[number]
+            group.finish([way.given[member] for member in members])
+        if step.part.kind == "sink" and (result := out.batch()) is not None:
+            way.outputs.setdefault(step.part.name, []).append(result)
+
+    def _aside(self, way: _Way, number: int, piece: Gathered) -> None:
+        """Take a piece of what a step sends on down to the end, while the others wait."""
+        aside = _Way({}, way.write, given={number: piece})
+        for below in self._steps[number].alone:
+            self._take_turn(aside, below)
+        way.write(aside.outputs)
+
+    def _note_arrivals(self, way: _Way) -> None:
+        """The records that came out of the sources, for those who ask for stream time."""
+        came = [batch for n in self._own_sources if (batch := way.given[n].batch()) is not None]
+        self._context.chunk.arrivals = Arrivals.of(came, self._clock)
