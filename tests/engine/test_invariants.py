@@ -110,6 +110,11 @@ def test_no_task_forgets_where_it_was():
     assert refused(found) == "task 0_0 to go on in 'in' at offset 30 or later, got offset 0"
 
 
+def test_a_task_that_has_read_nothing_yet_may_be_told_to_begin_elsewhere():
+    before = manifest(7, ("0_0", 30, -1, -1, -1))
+    assert refused(manifest(8, ("0_0", 10, 8, -1, -1)), before=before) == ""
+
+
 def test_a_global_table_is_not_read_again_either():
     before = manifest(7, ("0_0", 30, 7, 5, 4, "", "ids/2"))
     found = manifest(8, ("0_0", 10, 8, 7, 4, "", "ids/2"))

@@ -100,9 +100,10 @@ def _checkpoint(before: Manifest, after: Manifest) -> Iterator[tuple[str, str]]:
 
 
 def _gone_back(before: Manifest, after: Manifest, changed: Changed) -> Iterator[tuple[str, str]]:
-    """No task reads again what it has read, and none forgets where it was."""
+    """No task reads again what it has read, and none forgets where it was. One that has taken no part in any commit has
+    read nothing: its offsets say where to begin, which may be said anew."""
     for task, old, new in changed:
-        for place, at in old.offsets.items():
+        for place, at in old.offsets.items() if old.changed >= 0 else ():
             now = new.offsets.get(place, 0)
             if now < at and _is_same(place.partition("/")[0], before, after):
                 yield f"task {task} to go on in {place!r} at offset {at} or later", f"offset {now}"
