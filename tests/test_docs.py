@@ -48,7 +48,9 @@ def test_the_index_has_every_page():
 
 
 def test_the_page_of_commands_names_every_command():
-    rows = [line for line in (ROOT / "docs" / "commands.md").read_text().splitlines() if line.startswith("| `penstock ")]
+    rows = [
+        line for line in (ROOT / "docs" / "commands.md").read_text().splitlines() if line.startswith("| `penstock ")
+    ]
     [topics] = [row for row in rows if row.startswith("| `penstock topics ")]
     assert set(main.commands) - set(re.findall(r"`penstock (\w+)", "\n".join(rows))) == set()
     assert set(main.commands["topics"].commands) - set(re.findall(r"\w+", topics)) == set()
