@@ -25,7 +25,7 @@ class Reference(griffe.Extension):
     def on_class(self, *, cls: griffe.Class, **kwargs: Any) -> None:
         """Hide the constructor of a class that users never call: neither it nor the class describes arguments."""
         texts = [each.docstring.value for each in (cls, cls.members.get("__init__")) if each and each.docstring]
-        if not any("Args:" in text for text in texts):
+        if not any("Args:" in text or "Attributes:" in text for text in texts):
             cls.members.pop("__init__", None)
 
 

@@ -21,6 +21,8 @@ PAGES = {
 }
 """Pages that lie elsewhere in the repository than in the site: the README is the front page."""
 ORIGINS = {page: path for path, page in PAGES.items()}
+BOOSTS = {"decisions": 0.3, "reference": 2, "tutorial": 1.5}
+"""How much the search prefers the pages of a folder."""
 LINK = re.compile(r"\[([^\]]*)\]\(([^)#:\s]+)((?:#[^)]*)?)\)")
 
 
@@ -56,6 +58,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         return markdown
     if uri == "README.md":
         page.meta["hide"] = ["navigation"]
+    if (folder := posixpath.dirname(uri)) in BOOSTS:
+        page.meta["search"] = {"boost": BOOSTS[folder]}
     return LINK.sub(lambda link: _relinked(uri, link), markdown)
 
 

@@ -89,6 +89,16 @@ def test_the_architecture_names_every_module_of_the_engine_the_logs_and_what_rea
     assert [str(path.relative_to(SOURCE)) for path in modules if path.name not in named] == []
 
 
+def test_the_plot_of_the_readme_is_drawn_from_the_newest_results(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    import plot
+
+    figures = plot.newest()
+    assert list(figures) != []
+    assert set(figures) == set(plot.SHOWN)
+    assert plot.drawn(figures) == plot.PICTURE.read_text(encoding="utf-8"), "make pictures draws it again"
+
+
 def is_there(path: str) -> bool:
     """Whether a path is one of the repository's, or of the package's."""
     return (ROOT / path).exists() or (SOURCE / path).exists()

@@ -67,8 +67,8 @@ LAYERS = {
     "testing": "dsl engine engine/lowering engine/shared engine/spark engine/task engine/timing log ops plan query "
     "serdes state storage",
     "testing/chaos": "engine/commit engine/shared engine/spark log plan query storage",
-    "cli": "dsl engine engine/batch engine/commit engine/operate engine/rescaling engine/shared engine/spark log losses plan "
-    "progress query serdes spark_python state storage testing testing/chaos watch",
+    "cli": "dsl engine engine/batch engine/commit engine/operate engine/rescaling engine/shared engine/spark log "
+    "losses plan progress query serdes spark_python state storage testing testing/chaos watch",
 }
 """Each folder, and what it may import besides itself and the foundations. ``ops`` is every folder of ``ops``."""
 

@@ -1,4 +1,4 @@
-"""What every kind of log does: the file log and the log in memory."""
+"""What every kind of log does: the file log, the log in memory, one whose offsets have gaps, and Kafka."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.errors import ConfigError, OffsetOutOfRangeError, TopicExistsError, TopicNotFoundError
+from penstock import consume
+from penstock.errors import ConfigError, OffsetOutOfRangeError, SerdeError, TopicExistsError, TopicNotFoundError
 from penstock.log.base import Log, TopicInfo
 from penstock.log.file.log import FileLog
 from penstock.log.memory import MemoryLog
-from support.logs import append, rows, write
+from penstock.watch.topics import TopicLook
+from support.logs import GappedLog, Row, append, rows, write
 
 
 @pytest.fixture(params=["file", "memory"])
@@ -21,6 +23,28 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Log:
     made = FileLog(tmp_path) if request.param == "file" else MemoryLog()
     made.create_topic(TopicInfo("t", partitions=2))
     return made
+
+
+@pytest.fixture(params=["file", "memory", "gapped", pytest.param("kafka", marks=pytest.mark.slow)])
+def topic_in(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Log, str]:
+    """A log, and the name of a topic of two partitions in it; offsets may have gaps."""
+    if request.param == "kafka":
+        cluster = request.getfixturevalue("cluster")
+        return cluster.log, cluster.topic("t", partitions=2)
+    made = {"file": lambda: FileLog(tmp_path), "memory": MemoryLog, "gapped": GappedLog}[request.param]()
+    made.create_topic(TopicInfo("t", partitions=2))
+    return made, "t"
+
+
+def records(log: Log, topic: str, partition: int = 0) -> list[Row]:
+    """Key, value, timestamp and headers of the records of a partition, whose offsets ascend."""
+    found = rows(log, topic, partition)
+    offsets = [offset for offset, *_ in found]
+    assert offsets == sorted(set(offsets))
+    return [row for _, *row in found]
+
+
+# --- topics --------------------------------------------------------------------------------------------------------
 
 
 def test_a_topic_is_what_it_was_made_as(log: Log):
@@ -76,37 +100,86 @@ def test_a_topic_that_does_not_exist_is_named_by_whatever_asks_for_it(log: Log):
             ask()
 
 
-def test_records_are_read_as_they_were_written(log: Log):
+# --- records -------------------------------------------------------------------------------------------------------
+
+
+def test_records_are_read_as_they_were_written(topic_in: tuple[Log, str]):
+    log, topic = topic_in
     written = [
-        (b"a", b"1", 10),
-        (None, b"without a key", 11),
-        (b"deleted", None, 12),
-        (None, None, 13),
-        (b"", b"", 0),
-        (b"\x00\xff" * 3, b"x" * 100_000, 2**62),
+        [b"a", b"1", 10],
+        [None, b"without a key", 11],
+        [b"deleted", None, 12],
+        [None, None, 13],
+        [b"", b"", 1],
+        [b"\x00\xff" * 3, b"x" * 100_000, 2**50],
     ]
-    append(log, "t", *written, partition=1)
+    append(log, topic, *map(tuple, written), partition=1)
 
-    assert rows(log, "t", 1) == [(offset, *row) for offset, row in enumerate(written)]
-    assert rows(log, "t", 0) == []
-    assert (log.end_offsets("t"), log.size("t")) == ([0, 6], 6)
+    assert (records(log, topic, 1), records(log, topic, 0)) == (written, [])
 
 
-def test_headers_keep_their_order_and_may_repeat(log: Log):
-    append(log, "t", (b"a", b"1", 10, [("n", b"1"), ("n", b""), ("ä", b"\xff")]), (b"b", b"2", 11, []))
-    append(log, "t", (b"c", b"3", 12))
-
-    assert rows(log, "t") == [
-        (0, b"a", b"1", 10, [("n", b"1"), ("n", b""), ("ä", b"\xff")]),
-        (1, b"b", b"2", 11, []),
-        (2, b"c", b"3", 12),
-    ]
+def test_a_log_without_gaps_counts_from_0_and_takes_any_time(log: Log):
+    append(log, "t", (b"a", b"1", 0), (b"b", b"2", 2**62))
+    assert rows(log, "t") == [(0, b"a", b"1", 0), (1, b"b", b"2", 2**62)]
+    assert (log.end_offsets("t"), log.size("t")) == ([2, 0], 2)
 
 
-def test_records_with_and_without_headers_of_one_writer_keep_their_order(log: Log):
+def test_headers_keep_their_order_and_may_repeat(topic_in: tuple[Log, str]):
+    log, topic = topic_in
+    headers = [("n", b"1"), ("n", b""), ("ä", b"\xff")]
+    append(log, topic, (b"a", b"1", 10, headers), (b"b", b"2", 11, []))
+    append(log, topic, (b"c", b"3", 12))
+    assert [list(*row[3:]) for row in records(log, topic)] == [headers, [], []]
+
+
+def test_records_with_and_without_headers_of_one_writer_keep_their_order(topic_in: tuple[Log, str]):
+    log, topic = topic_in
     one, two, three = (b"a", b"1", 1), (b"a", b"2", 2, [("n", b"x")]), (b"a", b"3", 3)
-    assert log.append("t", write(log, "t", (0, [one]), (0, [two]), (0, [three])))
-    assert rows(log, "t") == [(0, *one), (1, *two), (2, *three)]
+    assert log.append(topic, write(log, topic, (0, [one]), (0, [two]), (0, [three])))
+    found = records(log, topic)
+    assert [row[:3] for row in found] == [list(row[:3]) for row in (one, two, three)]
+    assert [list(*row[3:]) for row in found] == [[], [("n", b"x")], []]
+
+
+def test_whoever_reads_says_the_same_offsets(topic_in: tuple[Log, str]):
+    log, topic = topic_in
+    for first in (0, 3, 6):
+        append(log, topic, *((b"k", b"%d" % n, 1000 + n) for n in range(first, first + 3)))
+    every = rows(log, topic)
+    offsets, times, [end, _] = [row[0] for row in every], [row[3] for row in every], log.end_offsets(topic)
+    assert [row[2] for row in every] == [b"%d" % n for n in range(9)]
+
+    assert [record.offset for record in consume(topic, str, str, log=log)] == offsets
+    columns = consume(topic, str, str, log=log, as_="arrow")
+    assert [offset for batch in columns for offset in batch.column("offset").to_pylist()] == offsets
+    for count in range(1, 11):
+        newest = log.newest(topic, 0, 0, end, count)
+        assert newest is not None
+        assert newest.offsets.tolist() == offsets[-count:]
+    assert [log.offset_at(topic, 0, time) for time in (0, *times, 2000)] == [offsets[0], *offsets, None]
+    assert [log.timestamp_at(topic, 0, offset) for offset in offsets] == times
+    for start in range(end + 1):
+        for stop in range(start, end + 1):
+            assert rows(log, topic, 0, start, stop) == [row for row in every if start <= row[0] < stop]
+
+
+def test_the_lag_in_time_is_that_of_the_records_which_wait(topic_in: tuple[Log, str]):
+    log, topic = topic_in
+    for first in (0, 2):
+        append(log, topic, *((b"k", b"v", 1000 + n) for n in range(first, first + 2)))
+    offsets = [row[0] for row in rows(log, topic)]
+    lags = [TopicLook(log).lag(topic, {0: read_up_to})["lag_ms"] for read_up_to in (*offsets, offsets[-1] + 1)]
+    assert lags == [3, 2, 1, 0, 0]
+
+
+@pytest.mark.parametrize("as_", [None, "arrow"])
+def test_what_does_not_decode_is_named_by_its_offset(topic_in: tuple[Log, str], as_: str | None):
+    log, topic = topic_in
+    append(log, topic, (b"a", bytes(8), 1))
+    append(log, topic, (b"b", bytes(8), 2), (b"c", b"no number", 3))
+    offset = rows(log, topic)[-1][0]
+    with pytest.raises(SerdeError, match=rf"^topic '{topic}', partition 0, offset {offset}: "):
+        list(consume(topic, str, int, log=log, as_=as_))
 
 
 def test_a_range_of_offsets_begins_and_ends_anywhere(log: Log):
@@ -129,15 +202,16 @@ def test_the_time_of_any_record_can_be_looked_up(log: Log):
         log.timestamp_at("t", 0, 0)
 
 
-def test_what_is_written_is_invisible_until_it_is_appended(log: Log):
-    append(log, "t", (b"a", b"1", 10))
-    segments = write(log, "t", (0, [(b"a", b"2", 11)]), (1, [(b"b", b"3", 12)]))
-    assert (log.end_offsets("t"), rows(log, "t", 0, 0, 99)) == ([1, 0], [(0, b"a", b"1", 10)])
+def test_what_is_written_is_invisible_until_it_is_appended(topic_in: tuple[Log, str]):
+    log, topic = topic_in
+    append(log, topic, (b"a", b"1", 10))
+    segments = write(log, topic, (0, [(b"a", b"2", 11)]), (1, [(b"b", b"3", 12)]))
+    assert (records(log, topic, 0), records(log, topic, 1)) == ([[b"a", b"1", 10]], [])
 
-    assert log.append("t", segments)
-    assert (rows(log, "t", 0), rows(log, "t", 1)) == (
-        [(0, b"a", b"1", 10), (1, b"a", b"2", 11)],
-        [(0, b"b", b"3", 12)],
+    assert log.append(topic, segments)
+    assert (records(log, topic, 0), records(log, topic, 1)) == (
+        [[b"a", b"1", 10], [b"a", b"2", 11]],
+        [[b"b", b"3", 12]],
     )
 
 
@@ -149,14 +223,15 @@ def test_a_writer_without_records_has_no_segments_and_appending_none_changes_not
     assert log.end_offsets("t") == [0, 0]
 
 
-def test_a_numbered_append_happens_once(log: Log):
+def test_a_numbered_append_happens_once(topic_in: tuple[Log, str]):
+    log, topic = topic_in
     for number, expected in [(3, True), (3, False), (2, False), (4, True)]:
-        segments = write(log, "t", (0, [(b"k", b"%d" % number, number)]))
-        assert log.append("t", segments, "streams:app", number) is expected
-    segments = write(log, "t", (0, [(b"k", b"other", 5)]))
-    assert log.append("t", segments, "streams:other", 0)
+        segments = write(log, topic, (0, [(b"k", b"%d" % number, number)]))
+        assert log.append(topic, segments, f"{topic}:app", number) is expected
+    segments = write(log, topic, (0, [(b"k", b"other", 5)]))
+    assert log.append(topic, segments, f"{topic}:other", 0)
 
-    assert rows(log, "t") == [(0, b"k", b"3", 3), (1, b"k", b"4", 4), (2, b"k", b"other", 5)]
+    assert records(log, topic) == [[b"k", b"3", 3], [b"k", b"4", 4], [b"k", b"other", 5]]
 
 
 def test_records_know_whether_the_partitioner_placed_them(log: Log):

@@ -32,8 +32,10 @@ class GappedLog(MemoryLog):
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Records]:
         for records in super().read(topic, partition, start, end):
-            if len(left := records.keep(~np.isin(records.offsets, self._removed))):
-                yield left
+            left = records.keep(~np.isin(records.offsets, self._removed))
+            if len(left):  # made as the records of Kafka are
+                columns = left.key, left.value, left.timestamp, left.headers
+                yield Records(int(left.offsets[0]), *columns, offsets=left.offsets)
 
 
 Row = tuple[Any, ...]

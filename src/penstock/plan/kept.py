@@ -11,8 +11,8 @@ class Kept:
     """The value of each key, or its versions where the store is to have a history.
 
     Attributes:
-        needs: the kind of store that a user may describe for it; None for any.
-        window_size_ms: how long the windows are that the rows belong to; 0 for rows that belong to none.
+        needs: the kind of store that the user may choose for it; None for any.
+        window_size_ms: the length of the windows that the rows belong to; 0 for rows without windows.
         is_numbered: whether a number of 8 bytes stands behind each key.
     """
 
@@ -23,7 +23,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class KeptAsDescribed(Kept):
-    """Whatever a processor of the user's puts there, in a store of the kind that the user described."""
+    """What a processor of the user's puts into a store that the user described."""
 
     needs: ClassVar[str | None] = None
 
@@ -36,7 +36,7 @@ class KeptWindows(Kept):
     retention_ms: int
     """How long windows are kept, unless the store says otherwise."""
     is_final: bool
-    """Whether windows are kept until their results are sent on, when they close."""
+    """Whether windows are kept until they close and their results are sent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ class KeptWaiting(Kept):
 
 @dataclass(frozen=True)
 class KeptSubscriptions(Kept):
-    """Who is told of the changes of each row of the right table of a foreign-key join."""
+    """The subscriptions of a foreign-key join: left rows by the right row that they name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,7 @@ class KeptIds(Kept):
 
     interval_ms: int
     are_pairs: bool
-    """Whether an id is the key and something else besides."""
+    """Whether an id is a pair of the key and a selected id."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,5 +89,5 @@ class KeptUpdates(Kept):
     times_follow: bool
     """Whether the time of an entry is that of its newest record."""
     record_limit: int | None = None
-    """How many may be in memory; None for any number."""
+    """The number of entries that may be in memory; None for any number."""
     byte_limit: int | None = None

@@ -1,8 +1,8 @@
 """What all steps of a topology have, and the stores that some of them want.
 
-A node states facts: what it needs, what it makes, whether it changes keys. ``Node`` has all of them, with what most
-steps answer; a class that answers otherwise has a field or a property of that name. Decisions taken from the facts of
-several nodes (where a table must have a store, who sends old values, what is a sub-topology) are taken in ``passes``.
+A node states facts: what it needs, what it makes, whether it changes keys. ``Node`` declares every fact with the usual
+answer; a class with another answer has a field or a property of the same name. ``passes`` decides what follows from the
+facts of several nodes: where a table must have a store, who sends old values, what is a sub-topology.
 """
 
 from __future__ import annotations
@@ -116,9 +116,10 @@ if TYPE_CHECKING:
 else:
 
     class fact:  # noqa: N801 - it stands where ``property`` does
-        """A property in whose place a class below may have a field.
+        """A property that a subclass may replace with a field of the same name.
 
-        A dataclass would take a plain property for the field's default, and could not set the field.
+        A plain property does not allow that: the dataclass would take it as the field's default, and Python would
+        refuse to set the field.
         """
 
         def __init__(self, answer: Callable[[Node], Any]):
@@ -127,7 +128,7 @@ else:
 
         def __get__(self, node: Node | None, owner: type[Node]) -> Any:
             if node is None:
-                raise AttributeError(f"{owner.__name__} answers {self._answer.__name__!r} of a node, not of its class")
+                raise AttributeError(f"{self._answer.__name__!r} is a fact of a node, not of its class")
             return self._answer(node)
 
 
@@ -147,7 +148,7 @@ class Node:
     # --- what it is --------------------------------------------------------------------------------------------------
 
     method: ClassVar[str] = ""
-    """The method of the DSL that gives records other keys, for messages; nothing for steps that do not."""
+    """The method of the DSL that made it, for messages; empty for steps that leave keys as they are."""
     changes_key: ClassVar[bool] = False
     is_table: ClassVar[bool] = False
     is_source: ClassVar[bool] = False
@@ -155,13 +156,13 @@ class Node:
     is_global: ClassVar[bool] = False
     """Whether every task has it as a whole."""
     is_side: ClassVar[bool] = False
-    """Whether it is one of several streams that the step below aggregates together."""
+    """Whether it is one of the streams of a cogroup; the step below aggregates them together."""
     is_in_kafka_streams: ClassVar[bool] = True
     """Whether Kafka Streams has such a step."""
     hosts: ClassVar[bool] = False
-    """Whether a processor or a transformer of the user's works in it, with a life of its own."""
+    """Whether it runs a processor or a transformer of the user's."""
     makes_one: ClassVar[bool] = False
-    """Whether it makes one record, or none, of a record, and holds none back."""
+    """Whether it turns a record into at most one record, and at once."""
 
     # --- topics ------------------------------------------------------------------------------------------------------
 
@@ -177,7 +178,7 @@ class Node:
 
     @fact
     def source_topics(self) -> tuple[str, ...]:
-        """The topics that its records come from, the one that it repartitions through as well."""
+        """The topics that its records come from, including the one that it repartitions through."""
         return self.topics
 
     @fact
@@ -187,7 +188,7 @@ class Node:
 
     @fact
     def timestamp(self) -> UserFunction | Extractor | None:
-        """What gives the times of the records that it reads; None for the times that they carry."""
+        """The function or extractor for the times of its records; None for the times that records carry."""
         return None
 
     @fact
@@ -197,12 +198,12 @@ class Node:
 
     @fact
     def selector(self) -> UserFunction | None:
-        """What chooses a topic for each record of a sink; None where the topic is fixed."""
+        """The function that chooses a topic for each record of a sink; None for a fixed topic."""
         return None
 
     @fact
     def makes_topics(self) -> bool:
-        """Whether topics that a sink chooses, and that do not exist, are made; else records for them fail."""
+        """Whether a sink creates the topics that it chooses; otherwise records for missing topics fail."""
         return True
 
     def may_write(self, topic: str) -> bool:
@@ -213,24 +214,24 @@ class Node:
 
     @fact
     def key(self) -> Serde | None:
-        """The type of the keys of its results, where it says one; None where they stay as they are."""
+        """The type of its results' keys; None if it leaves keys as they are."""
         return None
 
     @fact
     def value(self) -> Serde | None:
-        """The type of the values of its results, where it says one."""
+        """The type of its results' values; None if it leaves values as they are, or its store has the type."""
         return None
 
     @property
     def types(self) -> tuple[Serde, Serde]:
-        """Those of keys and values, of a step that says both."""
+        """The types of keys and values, of a step that declares both."""
         assert self.key is not None
         assert self.value is not None
         return self.key, self.value
 
     @fact
     def function(self) -> UserFunction | Field | None:
-        """The function of the user's that gets each record, if there is one and no more."""
+        """The user's function that gets each record; None if there is none, or several."""
         return None
 
     @fact
@@ -240,20 +241,20 @@ class Node:
 
     @fact
     def makes_key(self) -> Maker | None:
-        """The function that the keys of its results come out of; None where they stay as they are."""
+        """The user's function that makes its results' keys; None if it leaves keys as they are."""
         return None
 
     @fact
     def makes_value(self) -> Maker | None:
-        """The function that the values of its results come out of."""
+        """The user's function that makes its results' values."""
         return None
 
     keeps_input: ClassVar[bool] = False
-    """Whether it keeps the records that it gets, so that their types matter to it and not only those of its results."""
+    """Whether it stores or encodes its input records: an error of types may then be about these."""
     keeps_columns: ClassVar[Columns] = BOTH
-    """The columns that it hands on as they are."""
+    """The columns that it hands on unchanged."""
     unpacks: ClassVar[bool] = False
-    """Whether it takes keys and values out of others, as a source does out of a topic."""
+    """Whether it decodes keys and values anew, as a source does."""
 
     @fact
     def reads_columns(self) -> Columns:
@@ -265,12 +266,12 @@ class Node:
     inherits_versions: ClassVar[bool] = False
     """Whether a table that is not materialized anew is versioned if the one in front of it is (KIP-914)."""
     collapses_updates: ClassVar[bool] = False
-    """Whether it holds a table's updates back and sends on only some of them, which versioned tables do not allow. What
-    its store has are these updates, and the table's values are those of the table in front of it."""
+    """Whether it holds a table's updates back and sends on only some of them, which versioned tables do not allow. Its
+    store has the held updates; the table's values are looked up in front of it."""
     asks_old_if_kept: ClassVar[bool] = False
-    """Whether it does without old values where its table has no store to tell them."""
+    """Whether it asks for old values only if its table has a store anyway."""
     brings_values: ClassVar[bool] = False
-    """Whether its records bring along what Kafka Streams looks up for it."""
+    """Whether its records carry the values that Kafka Streams looks up for it."""
 
     @fact
     def materialized(self) -> bool:
@@ -289,17 +290,17 @@ class Node:
 
     @property
     def also_behind(self) -> tuple[Node, ...]:
-        """Steps whose records it gets besides those of its parents, where they are not left out."""
+        """Steps besides its parents whose records it gets, unless the topology leaves them out."""
         return ()
 
     @property
     def joined_tables(self) -> tuple[Node, ...]:
-        """The tables that it is a join of; none for anything but a join of tables."""
+        """The tables that it joins with each other; none for other steps."""
         return ()
 
     @property
     def asks_old_of(self) -> tuple[Node, ...]:
-        """The tables that have to send it a key's old value along with the new one."""
+        """The tables that must send it a key's old value along with the new one."""
         return ()
 
     @property
@@ -309,7 +310,7 @@ class Node:
 
     @property
     def looks_up_as_of(self) -> tuple[Node, ...]:
-        """Those in which it looks up what was valid at a time, if they are versioned."""
+        """The tables in which it looks up what was valid at a time, if they are versioned."""
         return ()
 
     @property
@@ -321,53 +322,53 @@ class Node:
 
     @fact
     def windows(self) -> Windows | JoinWindows | None:
-        """Its windows of time: those of an aggregation, or of a join of streams."""
+        """The windows of an aggregation, or of a join of streams."""
         return None
 
     @property
     def windowed_by(self) -> Windows | None:
-        """The windows whose aggregates the table consists of."""
+        """The windows of an aggregation; None for joins and all other steps."""
         return None
 
     @fact
     def final(self) -> bool:
-        """Whether it sends on one result for each window, when it has closed."""
+        """Whether it sends one result for each window, when the window has closed."""
         return False
 
     @property
     def hold(self) -> Hold | None:
-        """How it holds back what it sends on; None for steps that do not."""
+        """How it holds results back; None if it sends them at once."""
         return None
 
     @property
     def sides(self) -> tuple[Node, ...]:
-        """The streams that it aggregates together; none for an aggregation of one stream."""
+        """The streams of its cogroup; none for an aggregation of one stream."""
         return tuple(parent for parent in self.parents if parent.is_side)
 
     # --- stores ------------------------------------------------------------------------------------------------------
 
     store_advice: ClassVar[str] = 'store="..."'
-    """What to write so that its store has a name."""
+    """What the user can write to give its store a name."""
     store_when_asked: ClassVar[bool] = False
-    """Whether it has its store only if the user named it, or somebody downstream needs it."""
+    """Whether it has its store only if the user named it or a step downstream needs it."""
     caches_updates: ClassVar[bool] = True
-    """Whether updates of its table may wait in a cache for the commit, where its store is to cache."""
+    """Whether its updates may wait in a cache until the commit."""
     caches_last_update: ClassVar[bool] = False
-    """Whether what goes on at the commit is the last update of each key, and nothing else."""
+    """Whether such a cache sends exactly the last update of each key."""
 
     @fact
     def store(self) -> StoreSpec | None:
-        """The store of its own, if it has one or would have one when it is asked for it."""
+        """Its own store, including one that it makes only when asked (``store_when_asked``)."""
         return None
 
     @property
     def keeps(self) -> Kept:
-        """What it keeps in this store."""
+        """What it keeps in its store."""
         return Kept()
 
     @property
     def partition_key(self) -> Serde | None:
-        """The type of the keys that say in which partition a row of its store belongs."""
+        """The type of the keys that decide to which partition a row of its store belongs."""
         return None if self.store is None else self.store.key
 
     @fact
@@ -377,7 +378,8 @@ class Node:
 
     @property
     def clocks(self) -> tuple[tuple[str, str], ...]:
-        """Names of steps that have a stream time, each behind what tells which step it is when its number moves."""
+        """Pairs of a description and the name of a step with a stream time. A later start finds the step by the
+        description when its number has changed."""
         names = ", ".join(sorted(self.store_names))
         return ((f"processor of {names}", self.name),) if names else ()
 
@@ -394,10 +396,10 @@ class Node:
         return [Part("processor", self.name, self, predecessors=above, stores=stores, reads=reads)]
 
     def connected_stores(self, facts: Stores) -> tuple[str, ...]:
-        """The stores that its part is connected to. What aggregates several streams has its store from theirs."""
+        """The stores that its part is connected to. In a cogroup these are connected to its streams instead."""
         own = facts.stores.get(self)
         return () if own is None or self.sides else (own.name,)
 
     def read_tables(self, facts: Stores) -> tuple[str, ...]:
-        """The tables that it looks values up in, where no records come from them."""
+        """The tables that it looks values up in without getting their records."""
         return ()

@@ -183,7 +183,7 @@ class Topology(Declarations):
     @property
     def internal_topics(self) -> frozenset[str]:
         """The repartition topics."""
-        return frozenset(self._built.repartitions)
+        return self._built.internal_topics
 
     @property
     def repartitions(self) -> dict[str, Repartition]:
@@ -287,9 +287,9 @@ class Topology(Declarations):
     ) -> BatchResult:
         """Run the topology once over all that there is, as a batch job of Spark (docs/batch.md).
 
-        With ``application_id`` the batch is the next commit of an application: it takes what is new in the topics, and
-        the rows that it is given, and goes on from the state of the last commit. With ``seed`` it makes the state
-        that an application begins with.
+        With ``application_id`` the batch is the next commit of an application. It takes the new records of the topics
+        and the given rows, and continues from the state of the last commit. With ``seed`` it makes the state that an
+        application begins with.
 
         Args:
             spark: the session to run on.
@@ -309,7 +309,7 @@ class Topology(Declarations):
             application_id: the application whose next commit the batch is; its topics are those of the log.
             batch: the name under which the DataFrames' rows count once in the application, however often the job runs.
             seed: the application whose first state the batch makes; it must not have made commits yet.
-            then: by topic that comes as a DataFrame where a live program goes on behind a seed: an offset for each
+            then: by topic that comes as a DataFrame where a live program continues after a seed: an offset for each
                 partition, or what ``auto_offset_reset`` takes.
             settings: settings as keywords, such as ``on_error="skip"``.
 
@@ -351,7 +351,13 @@ class Topology(Declarations):
         Args:
             application_id: the application.
             topic: in whose place the DataFrame stands; may be left out where the topology reads one topic.
-            key, value, timestamp, order, timestamp_unit, log, partitions: as for ``run_batch``.
+            key: as for ``run_batch``.
+            value: as for ``run_batch``.
+            timestamp: as for ``run_batch``.
+            order: as for ``run_batch``.
+            timestamp_unit: as for ``run_batch``.
+            log: as for ``run_batch``.
+            partitions: as for ``run_batch``.
             name: that of the query, which stays the same when the query is started again. By default Spark's id of
                 it, which a classic session tells.
             settings: settings as keywords.
@@ -392,6 +398,7 @@ class _Built:
         self.sub_topologies = sub_topologies(declared, self.facts)
         self.copartitions = copartitions(declared)
         self.repartitions = {node.topic: node for node in self.nodes if isinstance(node, Repartition)}
+        self.internal_topics = frozenset(self.repartitions)
         validate(declared, self.facts, self.sub_topologies)
         fixed = {topic: one.partitions for topic, one in self.repartitions.items() if one.partitions is not None}
         for copartition in self.copartitions:

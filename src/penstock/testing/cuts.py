@@ -317,9 +317,8 @@ def _types(topology: Topology) -> tuple[dict[str, Types], dict[str, Types]]:
     for sub in topology.sub_topologies:
         for part in sub.parts:
             for topic in part.topics:
-                node: Any = part.node
                 if topic not in topology.internal_topics:
-                    (inputs if part.kind == "source" else outputs).setdefault(topic, Types(node.key, node.value))
+                    (inputs if part.kind == "source" else outputs).setdefault(topic, Types(*part.node.types))
     return inputs, outputs
 
 

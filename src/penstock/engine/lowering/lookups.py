@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from penstock.engine.lowering.lowering import Lowering
 from penstock.engine.lowering.processors import transformer
 from penstock.ops.joins.complete import JoinedTable
@@ -41,19 +43,8 @@ def lookup_of(table: Node, at: Lowering, as_of: bool = False, before: bool = Fal
     spec = at.facts.stores.get(table)
     if spec is not None and not table.collapses_updates:
         return _in_store(spec, at, as_of, before, sent if at.caches(table) else None)
-    above = [lookup_of(parent, at, as_of and table.inherits_versions, before, sent) for parent in table.parents]
-    if isinstance(table, nodes.TableFilter):
-        return FilterLookup(above[0], TableFilter(at.caller(table.predicate), table.negate, False, None, False))
-    if isinstance(table, nodes.TableTransformValues):
-        return MapLookup(above[0], transformer(table, at, False, None))
-    if isinstance(table, nodes.TableMapValues):
-        return MapLookup(above[0], TableMapValues(at.caller(table.mapper), table.value, False, None))
-    if isinstance(table, nodes.Suppress):
-        buffer = at.store(table.store, TimeOrderedBuffer)
-        return SuppressLookup(above[0], at.context, buffer, table.until_close)
-    assert isinstance(table, nodes.TableJoin)
-    joiner = Joiner(at.caller(table.joiner), table.value)
-    return JoinLookup(joiner, above[0], above[1], NEEDS[table.kind])
+    above = (lookup_of(parent, at, as_of and table.inherits_versions, before, sent) for parent in table.parents)
+    return _LOOK_UP[type(table)](table, at, *above)
 
 
 def _in_store(spec: StoreSpec, at: Lowering, as_of: bool, before: bool, sent: Sent | None) -> Lookup:
@@ -68,6 +59,36 @@ def _in_store(spec: StoreSpec, at: Lowering, as_of: bool, before: bool, sent: Se
     if sent is not None and isinstance(store, KeyValueStore):
         return SentLookup(at.context, store, value, sent)
     return StoreLookup(at.context, store, value)
+
+
+def _filtered(node: nodes.TableFilter, at: Lowering, above: Lookup) -> Lookup:
+    return FilterLookup(above, TableFilter(at.caller(node.predicate), node.negate, False, None, False))
+
+
+def _mapped(node: nodes.TableMapValues, at: Lowering, above: Lookup) -> Lookup:
+    return MapLookup(above, TableMapValues(at.caller(node.mapper), node.value, False, None))
+
+
+def _transformed(node: nodes.TableTransformValues, at: Lowering, above: Lookup) -> Lookup:
+    return MapLookup(above, transformer(node, at, False, None))
+
+
+def _suppressed(node: nodes.Suppress, at: Lowering, above: Lookup) -> Lookup:
+    return SuppressLookup(above, at.context, at.store(node.store, TimeOrderedBuffer), node.until_close)
+
+
+def _joined(node: nodes.TableJoin, at: Lowering, left: Lookup, right: Lookup) -> Lookup:
+    return JoinLookup(Joiner(at.caller(node.joiner), node.value), left, right, NEEDS[node.kind])
+
+
+_LOOK_UP: dict[type[Node], Callable[..., Lookup]] = {
+    nodes.TableFilter: _filtered,
+    nodes.TableMapValues: _mapped,
+    nodes.TableTransformValues: _transformed,
+    nodes.Suppress: _suppressed,
+    nodes.TableJoin: _joined,
+}
+"""How the values of tables without a store are made from those in front of them."""
 
 
 def joined_table(table: Node, at: Lowering) -> JoinedTable:

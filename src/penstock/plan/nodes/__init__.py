@@ -29,11 +29,9 @@ from penstock.plan.nodes.joins import JoinWindow as JoinWindow
 from penstock.plan.nodes.joins import StreamJoin as StreamJoin
 from penstock.plan.nodes.joins import StreamTableJoin as StreamTableJoin
 from penstock.plan.nodes.joins import TableJoin as TableJoin
-from penstock.plan.nodes.processors import HOSTING as HOSTING
 from penstock.plan.nodes.processors import Process as Process
 from penstock.plan.nodes.processors import ProcessValues as ProcessValues
 from penstock.plan.nodes.processors import TableTransformValues as TableTransformValues
-from penstock.plan.nodes.processors import connected_stores as connected_stores
 from penstock.plan.nodes.stateless import Branch as Branch
 from penstock.plan.nodes.stateless import Filter as Filter
 from penstock.plan.nodes.stateless import FlatMap as FlatMap

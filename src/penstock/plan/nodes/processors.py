@@ -81,10 +81,3 @@ class TableTransformValues(TableMapValues):
 def named_global_tables(facts: Stores) -> tuple[str, ...]:
     """The global tables that processors read without being connected to them: those with a name that a user gave."""
     return tuple(table.name for table, store in facts.stores.items() if table.is_global and store.named_by_user)
-
-
-HOSTING = Process | TableTransformValues
-
-
-def connected_stores(node: Node) -> list[str]:
-    return list(node.store_names)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import PenstockError
-from penstock.plan import nodes
 from penstock.plan.topology import Topology
 from penstock.testing.cuts import CutDriver
 from penstock.testing.oracle.build import Build
@@ -99,7 +98,7 @@ def _has_suppression_of_several_topics(topology: Topology) -> bool:
     """Whether a task that suppresses reads several topics that the topology writes. Cut at random, records that one
     record caused stand at its position (``ArrivalReader``), which tells nobody the topic that a buffer counts."""
     written = {topic for sub in topology.sub_topologies for topic in sub.sink_topics}
-    suppressing = (sub for sub in topology.sub_topologies if any(isinstance(p.node, nodes.Suppress) for p in sub.parts))
+    suppressing = (sub for sub in topology.sub_topologies if any(p.node.collapses_updates for p in sub.parts))
     return any(len(written.intersection(sub.source_topics)) > 1 for sub in suppressing)
 
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from penstock.durations import MAX_MS
 from penstock.metrics import Metric
-from penstock.plan import nodes
 from penstock.plan.topology import Topology
 from penstock.query.stores import AnyView, KeyValueView, SessionView, VersionedView, WindowView
 from penstock.record import Windowed
@@ -130,8 +129,8 @@ def figures_of(topology: Topology, metrics: Mapping[Metric, float]) -> dict[str,
     def figures(name: str, of: list[str]) -> list[float]:
         return [of_node.get((node, name), 0) for node in sorted(of)]
 
-    suppressions = [node for node in topology.nodes if isinstance(node, nodes.Suppress)]
-    buffers = [node.store.name for node in suppressions]
+    suppressions = [node for node in topology.nodes if node.collapses_updates]
+    buffers = [node.store.name for node in suppressions if node.store is not None]
     found: dict[str, Any] = {}
     if suppressions:
         found["suppression-emit-total"] = figures("suppression-emit-total", [node.name for node in suppressions])
