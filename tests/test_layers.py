@@ -54,8 +54,8 @@ LAYERS = {
     "engine": "engine/commit engine/evolution engine/operate engine/shared engine/task log plan state storage",
     "engine/spark": "engine/commit engine/evolution engine/operate engine/shared engine/slots engine/task log losses "
     "plan progress serdes state storage",
-    "engine/batch": "engine/commit engine/shared engine/spark engine/task log losses ops plan query serdes state "
-    "state/kinds storage syncing",
+    "engine/batch": "engine engine/commit engine/operate engine/shared engine/spark engine/task log losses ops plan "
+    "query serdes state state/kinds state_frames storage syncing",
     "query": "engine/commit engine/shared engine/task log plan serdes state storage",
     "watch": "engine/shared log losses query serdes storage",
     "losses": "",
@@ -67,8 +67,8 @@ LAYERS = {
     "testing": "dsl engine engine/lowering engine/shared engine/spark engine/task engine/timing log ops plan query "
     "serdes state storage",
     "testing/chaos": "engine/commit engine/shared engine/spark log plan query storage",
-    "cli": "dsl engine engine/commit engine/operate engine/rescaling engine/shared engine/spark log losses plan "
-    "progress query serdes spark_python state storage testing testing/chaos watch",
+    "cli": "dsl engine engine/batch engine/commit engine/operate engine/rescaling engine/shared engine/spark log "
+    "losses plan progress query serdes spark_python state storage testing testing/chaos watch",
 }
 """Each folder, and what it may import besides itself and the foundations. ``ops`` is every folder of ``ops``."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -131,6 +133,63 @@ def test_a_seed_wants_to_know_what_the_topic_has_of_its_rows_and_a_new_applicati
     world.batch(MORNING, seed="shop", then={"orders": "latest"})
     with pytest.raises(ConfigError, match="cannot be seeded: it has made commits already"):
         world.batch(MORNING, seed="shop", then={"orders": "latest"})
+
+
+def test_the_batches_of_a_streaming_dataframe_count_once_by_query_and_number(world: World, tmp_path: Path) -> None:
+    files, checkpoint = tmp_path / "files", str(tmp_path / "query")
+    taken: list[int] = []
+    take = world.topology.batches(
+        "shop", key="customer", timestamp="at", log=world.log, state_dir=tmp_path / "state", partitions=2
+    )
+
+    def take_twice(frame: Any, number: int) -> None:
+        take(frame, number)
+        take(frame, number)  # as Spark does when the driver is killed before it has noted that the batch is done
+        taken.append(number)
+
+    for rows in (MORNING, NOON):
+        world.spark.createDataFrame(rows, COLUMNS).coalesce(1).write.mode("append").json(str(files))
+        stream = world.spark.readStream.schema("customer string, item string, at bigint").json(str(files))
+        writer = stream.writeStream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+        writer.foreachBatch(take_twice).start().awaitTermination()
+    assert taken == [0, 1]
+    assert world.last("totals") == {"ann": 3, "bob": 1, "cid": 1}
+    assert world.last("items") == {"tea": 3, "milk": 2}
+
+
+def test_outside_of_a_query_its_name_is_wanted(world: World) -> None:
+    frame = world.spark.createDataFrame(MORNING, COLUMNS)
+    given = {"key": "customer", "timestamp": "at", "log": world.log, "state_dir": world.folder / "state"}
+    with pytest.raises(ConfigError, match="this batch does not say of which query it is"):
+        world.topology.batches("shop", **given)(frame, 0)
+    for _ in range(2):
+        world.topology.batches("shop", name="orders", **given)(frame, 0)
+    assert world.last("totals") == {"ann": 2, "bob": 1}
+
+
+def test_a_batch_of_an_application_shows_what_it_put_out(world: World) -> None:
+    world.batch(MORNING, application_id="shop", batch="morning")
+    noon = world.batch(NOON, application_id="shop", batch="noon")
+    assert sorted((row["key"], row["value"]) for row in noon.dataframe("totals").collect()) == [("ann", 3), ("cid", 1)]
+    assert noon.records == len(NOON)
+    with pytest.raises(ConfigError, match=r"no topic 'total' was written \(did you mean 'totals'"):
+        noon.dataframe("total")
+
+
+def test_the_command_line_makes_a_commit_and_says_which(world: World, tmp_path: Path) -> None:
+    world.spark.createDataFrame(MORNING, COLUMNS).write.parquet(str(tmp_path / "morning.parquet"))
+    command = [sys.executable, "-m", "penstock", "batch", f"{JOB}:shop", "--application-id", "shop"]
+    files = ["--input", f"orders={tmp_path / 'morning.parquet'}", "--key", "customer", "--timestamp", "at"]
+    given = [*files, "--batch", "morning", "--log", str(world.log), "--state-dir", str(tmp_path / "state")]
+    first = subprocess.run([*command, *given], capture_output=True, text=True, cwd=tmp_path)
+    assert (first.returncode, first.stdout) == (0, "")
+    assert re.fullmatch(r"shop: commit 1, 3 records, \d+\.\d s\n", first.stderr)
+    again = subprocess.run([*command, *given, "--json"], capture_output=True, text=True, cwd=tmp_path)
+    told = json.loads(again.stdout)
+    assert (told["batch"], told["is_repeated"], told["records"]) == ("morning", True, 0)
+    assert world.last("totals") == {"ann": 2, "bob": 1}
+    wrong = subprocess.run([*command, "--input", "orders"], capture_output=True, text=True, cwd=tmp_path)
+    assert "write it like --input orders=lake/orders" in wrong.stderr
 
 
 def ran(folder: Path, what: str, crash_at: str = "") -> int:

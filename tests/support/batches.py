@@ -200,6 +200,44 @@ def batch_after_batch(
     return outcome
 
 
+def seeded(
+    topology: Topology,
+    history: Sequence[Row],
+    rows: Sequence[Row],
+    chosen: random.Random,
+    by_batch: bool,
+    **settings: Any,
+) -> Outcome:
+    """What a live program makes of records behind others, which a seed took, or another program before it: all that it
+    keeps, and what it has put out since."""
+    loaded = Settings.load(environment={}, **settings)
+    log = log_of(topology, history)
+    with tempfile.TemporaryDirectory() as folder:
+        storage = LocalStorage(Path(folder, "checkpoint"))
+
+        def run(plan: Plan) -> list[TaskDone]:
+            ran = _Run(plan, log, chosen.choice([None, 1, 2]))
+            for group in plan.groups:
+                ran.stage(group)
+            return ran.done()
+
+        first = LocalApplication(topology, "batch", loaded, log, storage, Path(folder, "tasks"))
+        if by_batch:
+            seed = partial(BatchAttempt, Job({}, run, seeds={}))
+            first.coordinator.step(first.coordinator.end_offsets(), attempts=seed)
+        else:
+            first.run_until()
+        first.close()
+        before = {topic: log.end_offsets(topic) for topic in log.topics()}
+        append(topology, log, rows)
+        application = LocalApplication(topology, "batch", loaded, log, storage, Path(folder, "tasks"))
+        application.run_until()
+        application.settle()
+        outcome = _of(topology, log, before, application)
+        application.close()
+    return outcome
+
+
 class _Run:
     def __init__(self, plan: Plan, log: MemoryLog, seed: int | None):
         self._topology, self._log, self.plan = plan.topology, log, plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,10 @@ from penstock.cli.options import json_option, load_settings, settings_options
 from penstock.cli.program import PROGRAM_HELP, default_application_id, load_program, program_argument
 from penstock.cli.terminal import count, say
 from penstock.errors import ConfigError
+from penstock.settings import Settings
+
+if TYPE_CHECKING:
+    from penstock.engine.batch.result import BatchResult
 
 _FORMATS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".csv": "csv", ".orc": "orc"}
 
@@ -36,12 +40,6 @@ def batch(
     application_id: str | None,
     name: str | None,
     inputs: tuple[str, ...],
-    format_: str | None,
-    key: str | None,
-    value: str | None,
-    timestamp: str | None,
-    order: str | None,
-    partitions: int | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -56,32 +54,52 @@ def batch(
       penstock batch app.py
       penstock batch app.py --input orders=lake/2026-11-25.parquet --batch 2026-11-25 --key customer --timestamp at
     """
-    settings = load_settings(**options)
+    settings = load_settings(**{name: options.pop(name) for name in _SETTINGS})
     topology = load_program(program)
     id_ = application_id or default_application_id(program)
-    paths = dict(map(_input, inputs))
+    with _session(settings, id_) as spark:
+        began = time.monotonic()
+        frames = {topic: _read(spark, path, options["format_"]) for topic, path in map(_input, inputs)}
+        result = topology.run_batch(
+            spark,
+            frames,
+            **(_columns(options) if frames else {}),
+            application_id=id_,
+            batch=name,
+            partitions=options["partitions"],
+            **{setting: getattr(settings, setting) for setting in settings.origins},
+        )
+        (_tell_json if as_json else _tell)(id_, name, result, time.monotonic() - began)
+
+
+_SETTINGS = ("pairs", "config_file", "on_error", "log_dir", "checkpoint", "state_dir")
+
+
+def _session(settings: Settings, application_id: str) -> Any:
     from penstock.engine.spark.session import session_for  # what stands on PySpark takes long to import
 
-    began = time.monotonic()
-    with session_for(id_, (settings.state_dir or Path(".penstock") / id_) / "spark.log") as spark:
-        frames = {topic: _read(spark, path, format_) for topic, path in paths.items()}
-        columns: dict[str, Any] = (
-            {"key": key, "value": value, "timestamp": timestamp, "order": _order(order)} if frames else {}
-        )
-        given: dict[str, Any] = {"application_id": id_, "batch": name, "partitions": partitions}
-        chosen = {name: getattr(settings, name) for name in settings.origins}
-        result = topology.run_batch(spark, frames, **columns, **given, **chosen)
-        seconds = time.monotonic() - began
-        if as_json:
-            told: dict[str, Any] = {"application_id": id_, "commit": result.commit, "is_repeated": result.is_repeated}
-            told |= {"records": result.records, "seconds": round(seconds, 3)}
-            click.echo(json.dumps({**told, "losses": [loss.to_dict() for loss in result.losses]}))
-        elif result.is_repeated:
-            say(f"{id_}: batch {name!r} counts already; nothing was done, the application is at commit {result.commit}")
-        else:
-            say(f"{id_}: commit {result.commit}, {count(result.records, 'record')}, {seconds:.1f} s")
-            for loss in result.losses:
-                say(f"  {loss.described}")
+    return session_for(application_id, (settings.state_dir or Path(".penstock") / application_id) / "spark.log")
+
+
+def _columns(options: dict[str, Any]) -> dict[str, Any]:
+    order = options["order"]
+    columns = {name: options[name] for name in ("key", "value", "timestamp")}
+    return columns | {"order": order.split(",") if order and "," in order else order}
+
+
+def _tell_json(id_: str, name: str | None, result: BatchResult, seconds: float) -> None:
+    told = {"application_id": id_, "commit": result.commit, "batch": name, "is_repeated": result.is_repeated}
+    figures = {"records": result.records, "seconds": round(seconds, 3)}
+    click.echo(json.dumps({**told, **figures, "losses": [loss.to_dict() for loss in result.losses]}))
+
+
+def _tell(id_: str, name: str | None, result: BatchResult, seconds: float) -> None:
+    if result.is_repeated:
+        say(f"{id_}: batch {name!r} counts already; nothing was done, the application is at commit {result.commit}")
+        return
+    say(f"{id_}: commit {result.commit}, {count(result.records, 'record')}, {seconds:.1f} s")
+    for loss in result.losses:
+        say(f"  {loss.described}")
 
 
 def _input(given: str) -> tuple[str, str]:
@@ -100,7 +118,3 @@ def _read(spark: Any, path: str, format_: str | None) -> Any:
         return reader.load(path)
     except Exception as error:
         raise ConfigError(f"--input: {path} cannot be read as {chosen}: {str(error).splitlines()[0]}") from error
-
-
-def _order(given: str | None) -> str | list[str] | None:
-    return given.split(",") if given and "," in given else given

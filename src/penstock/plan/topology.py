@@ -323,10 +323,11 @@ class Topology(Declarations):
             AlreadyRunningError: a program runs under the application id on this machine.
             FencedError: another program took the application over meanwhile; the batch does not count.
         """
-        from penstock.engine.batch.run import run_batch
+        from penstock.engine.batch.run import Columns, Role, run_batch
 
-        given = (key, value, timestamp, order, timestamp_unit, log, partitions, stores)
-        return run_batch(self, spark, sources or {}, *given, application_id, batch, seed, then, **settings)
+        columns = Columns(key, value, timestamp, order, timestamp_unit)
+        role = Role(application_id, batch, seed, then)
+        return run_batch(self, spark, sources or {}, columns, role, log, partitions, stores, **settings)
 
     def batches(
         self,
@@ -372,15 +373,10 @@ class Topology(Declarations):
         ...     return orders.writeStream.option("checkpointLocation", "lake/query").foreachBatch(take).start()
         """
         from penstock.engine.batch.queries import batches
+        from penstock.engine.batch.run import Columns
 
-        columns: dict[str, Any] = {
-            "key": key,
-            "value": value,
-            "timestamp": timestamp,
-            "order": order,
-            "timestamp_unit": timestamp_unit,
-        }
-        return batches(self, application_id, topic, name, **columns, log=log, partitions=partitions, **settings)
+        columns = Columns(key, value, timestamp, order, timestamp_unit)
+        return batches(self, application_id, topic, columns, name, log=log, partitions=partitions, **settings)
 
     def _repr_html_(self) -> str:
         return drawing.of_topology(self.sub_topologies)

@@ -21,8 +21,8 @@ from penstock.engine.shared.layout import TaskId
 from penstock.engine.shared.meetings import in_order
 from penstock.engine.shared.work import TaskDone
 from penstock.engine.task.task import Task
-from penstock.log.contract.writer import Segment
 from penstock.log.consumed import decoded
+from penstock.log.contract.writer import Segment
 from penstock.log.records import Records
 from penstock.metrics import add_up
 from penstock.query.commits import shapes_of

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.engine.batch.names import BatchName
-from penstock.engine.batch.run import run_batch
+from penstock.engine.batch.run import Columns, Role, run_batch
 from penstock.engine.spark.checkpoints import query_of_this_batch
 from penstock.errors import ConfigError
 from penstock.messages import show
@@ -15,7 +15,7 @@ from penstock.plan.topology import Topology
 
 
 def batches(
-    topology: Topology, application_id: str, topic: str | None, name: str | None, **given: Any
+    topology: Topology, application_id: str, topic: str | None, columns: Columns, name: str | None, **given: Any
 ) -> Callable[[Any, int], None]:
     """See ``Topology.batches``."""
     check_name(application_id)
@@ -38,13 +38,7 @@ def batches(
                 "batches: this batch does not say of which query it is; have it called by "
                 "df.writeStream.foreachBatch(...), or name the query: topology.batches(..., name=...)"
             )
-        run_batch(
-            topology,
-            frame.sparkSession,
-            {topic: frame},
-            application_id=application_id,
-            batch=BatchName(query, number),
-            **given,
-        )
+        role = Role(application_id, BatchName(query, number))
+        run_batch(topology, frame.sparkSession, {topic: frame}, columns, role, **given)
 
     return take

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,25 +33,42 @@ from penstock.query.commits import shapes_of
 from penstock.settings import Settings
 from penstock.times import wall_clock_ms
 
-_log = logging.getLogger(__name__)
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of DataFrames are, by topic or for all; see ``Topology.run_batch``."""
+
+    key: Named = None
+    value: Named = None
+    timestamp: Named = None
+    order: Order = None
+    timestamp_unit: Named = None
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a batch is to an application: its next commit, the state that it begins with, or nothing."""
+
+    application_id: str | None = None
+    batch: str | BatchName | None = None
+    seed: str | None = None
+    then: Then | None = None
+
+    @property
+    def id(self) -> str | None:
+        """The id of the application, if there is one."""
+        return self.application_id or self.seed
 
 
 def run_batch(
     topology: Topology,
     spark: Any,
     sources: Mapping[str, Any],
-    key: Named = None,
-    value: Named = None,
-    timestamp: Named = None,
-    order: Order = None,
-    timestamp_unit: Named = None,
+    columns: Columns,
+    role: Role,
     log: Log | Kafka | Path | str | None = None,
     partitions: int | None = None,
     stores: Iterable[str] | None = None,
-    application_id: str | None = None,
-    batch: str | BatchName | None = None,
-    seed: str | None = None,
-    then: Then | None = None,
     **settings: Any,
 ) -> BatchResult:
     """See ``Topology.run_batch``."""
@@ -59,47 +76,86 @@ def run_batch(
         raise ConfigError(f"run_batch takes a SparkSession; got {show(spark)} of type {type(spark).__name__}")
     if partitions is not None and (not isinstance(partitions, int) or isinstance(partitions, bool) or partitions < 1):
         raise ConfigError(f"run_batch: partitions is a number from 1 on; got {show(partitions)}")
-    name = check_application(application_id, batch, seed, then, sources, stores)
-    id_ = application_id or seed
-    loaded = Settings.load(**settings).resolved() if id_ is None else settings_of(id_, settings)
+    name = check_application(role.application_id, role.batch, role.seed, role.then, sources, stores)
+    loaded = Settings.load(**settings).resolved() if role.id is None else settings_of(role.id, settings)
     with ExitStack() as stack:
         opened = None
-        if log is not None or id_ is not None:
+        if log is not None or role.id is not None:
             opened = stack.enter_context(closing(shared_log(log, loaded)))
-            if id_ is not None:
-                check_folders(loaded, opened.url)
         expanded = topology.completed_by(loaded).expanded([*sources, *(opened.topics() if opened is not None else ())])
-        given, now = sources_of(expanded, sources, key, value, timestamp, order, timestamp_unit), wall_clock_ms()
+        given = sources_of(expanded, sources, **vars(columns))
+        now = wall_clock_ms()
         found = {topic: frames.with_time(one, now) for topic, one in given.items()}
-        kept = _kept(expanded, stores)
+        run = _Run(spark, expanded, found, opened, _kept(expanded, stores), loaded)
         if is_classic(spark):
             work_with_this_python(spark.sparkContext)
-        counts = counts_of(expanded, found, opened, partitions)
+        counts = run.counts(partitions)
+        if role.id is None:
+            return run.alone(counts)
+        if role.seed is not None:
+            return run.seed(role.seed, role.then, counts)
+        return run.commit(role.id, name, counts)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A batch that is completed."""
+
+    spark: Any
+    topology: Topology
+    sources: dict[str, Source]
+    log: Log | None
+    stores: set[str]
+    settings: Settings
+
+    def counts(self, partitions: int | None) -> dict[str, int]:
+        """How many partitions the DataFrames' topics have."""
+        counts = counts_of(self.topology, self.sources, self.log, partitions)
         if partitions is None:
-            counts |= {topic: _partitions_in(one) for topic, one in found.items() if one.partition}
-        if id_ is None:
-            plan = Plan.alone(expanded, found, counts, opened, kept, loaded)
-            with quiet():
-                return SparkStages(spark, plan, found, kept).run()[0]
-        assert opened is not None
+            counts |= {topic: _partitions_in(one) for topic, one in self.sources.items() if one.partition}
+        return counts
+
+    def alone(self, counts: dict[str, int]) -> BatchResult:
+        """Run it as the batch of no application."""
+        plan = Plan.alone(self.topology, self.sources, counts, self.log, self.stores, self.settings)
+        return self._run(plan, self.stores)[0]
+
+    def seed(self, application_id: str, then: Then | None, counts: dict[str, int]) -> BatchResult:
+        """Make the state that an application begins with."""
+        assert self.log is not None
         results: list[BatchResult] = []
 
         def run(plan: Plan) -> list[TaskDone]:
-            with quiet():
-                result, done = SparkStages(spark, plan, found, kept if seed else set()).run()
+            result, done = self._run(plan, self.stores)
             results.append(result)
             return done
 
-        seeds = seeds_of(then, found, opened) if seed else None
-        application = Application(expanded, str(id_), loaded, opened)
-        outcome = application.run(Job(found, run, name, seeds, kept if seed else ()), counts)
-        if seed:
-            (result,) = results
-            result.commit, result.records = outcome.commit, outcome.records
-            return result
-        for result in results:
+        seeds = seeds_of(then, self.sources, self.log)
+        job = Job(self.sources, run, seeds=seeds, stores=self.stores)
+        outcome = self._application(application_id).run(job, counts)
+        (result,) = results
+        result.commit, result.records = outcome.commit, outcome.records
+        return result
+
+    def commit(self, application_id: str, name: BatchName | None, counts: dict[str, int]) -> BatchResult:
+        """Make the next commit of an application."""
+        application = self._application(application_id)
+
+        def run(plan: Plan) -> list[TaskDone]:
+            result, done = self._run(plan, set())
             result.close()
-        return BatchCommit(spark, application, outcome)
+            return done
+
+        return BatchCommit(self.spark, application, application.run(Job(self.sources, run, name), counts))
+
+    def _application(self, application_id: str) -> Application:
+        assert self.log is not None
+        check_folders(self.settings, self.log.url)
+        return Application(self.topology, application_id, self.settings, self.log)
+
+    def _run(self, plan: Plan, stores: set[str]) -> tuple[BatchResult, list[TaskDone]]:
+        with quiet():
+            return SparkStages(self.spark, plan, self.sources, stores).run()
 
 
 def _kept(topology: Topology, stores: Iterable[str] | None) -> set[str]:

@@ -39,6 +39,8 @@ class BatchTask(Task):
     """Whether its changes are kept in a file where one local commit does all."""
     is_at_once = False
     """Whether it does all in one local commit."""
+    internal: frozenset[str] = frozenset()
+    """The repartition topics."""
     together: SyncTogether | None = None
     """What makes files durable that are not for this batch alone."""
 
@@ -66,6 +68,7 @@ class BatchTask(Task):
         topology, settings = program.topology, program.settings
         task = cls(id_, topology, layout, settings, log, storage, folder, reader, checkpoint=checkpoint)
         stack.callback(task.abandon)
+        task.internal = topology.internal_topics
         if continuation is None:
             task.gathering = passing
             task.state.open(program.layout.application_id, -1, -1, lambda since: [])
@@ -104,6 +107,11 @@ class BatchTask(Task):
     def _write_delta(self, commit: int, attempt: str) -> FileRef | None:
         is_all = self.has_ended or bool(self._circle.topics)  # a circle is at its end when nothing more comes
         return super()._write_delta(commit, attempt) if self.keeps_changes and is_all else None
+
+    def done(self, work: TaskWork, commit: int, attempt: str, outlets: Outlets, left: Left, records: int) -> TaskDone:
+        done = super().done(work, commit, attempt, outlets, left, records)
+        inputs = (one for one in self.reader.inputs if one.end is not None and one.topic not in self.internal)
+        return msgspec.structs.replace(done, read=sum(one.taken for one in inputs))
 
     def ended(self, done: TaskDone, local_commits: int) -> TaskDone:
         """What it did in all of its local commits, durably.

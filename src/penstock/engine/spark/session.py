@@ -74,6 +74,7 @@ def session_for(name: str, log_file: Path) -> Iterator[Any]:
             yield session_on(context)
         finally:
             if is_own:
+                SPARK_OUTPUT.expect_end()
                 stop_context(context)
     finally:
         jvm.give_up()
