@@ -107,7 +107,10 @@ class Rows:
         """The rows of these numbers, in their order."""
         if is_all(rows, len(self)):
             return self
-        return self._each(lambda kind, column: kind.take(column, rows))
+        plan = _plan_of(type(self))
+        columns = zip(plan.read(self), plan.kinds, strict=True)
+        taken = [None if c is None else (kind or _KINDS[type(c)]).take(c, rows) for c, kind in columns]
+        return plan.make(type(self), taken)
 
     def keep(self, mask: BoolArray) -> Self:
         """The rows where the mask is true."""
@@ -118,7 +121,12 @@ class Rows:
         count = len(self)
         stop = min(stop, count)
         start = min(start, stop)
-        return self if stop - start == count else self._each(lambda kind, column: kind.slice(column, start, stop))
+        if stop - start == count:
+            return self
+        plan = _plan_of(type(self))
+        columns = zip(plan.read(self), plan.kinds, strict=True)
+        cut = [None if c is None else (kind or _KINDS[type(c)]).slice(c, start, stop) for c, kind in columns]
+        return plan.make(type(self), cut)
 
     def join(self, *others: Self) -> Self:
         """These rows, then the others."""
@@ -129,11 +137,6 @@ class Rows:
         plan = _plan_of(type(self))
         pairs = zip(plan.read(self), plan.read(others), strict=True)
         return plan.make(type(self), [_KINDS[type(one)].where(mask, one, other) for one, other in pairs])  # type: ignore[misc]
-
-    def _each(self, part: Callable[[Kind, Any], Any]) -> Self:
-        plan = _plan_of(type(self))
-        columns = zip(plan.read(self), plan.kinds, strict=True)
-        return plan.make(type(self), [None if c is None else part(kind or _KINDS[type(c)], c) for c, kind in columns])
 
     def with_columns(self, **columns: Any) -> Self:
         """These rows with other columns in the place of some."""
@@ -161,25 +164,31 @@ def joined(cls: type[AnyRows], parts: Sequence[Rows]) -> AnyRows:
     if len(parts) == 1 and type(parts[0]) is cls:
         return parts[0]
     plan, counts = _plan_of(cls), [len(part) for part in parts]
-    return plan.make(cls, [_joined(plan, number, parts, counts) for number in range(len(plan.names))])
+    every = zip(*(plan.read(part) if type(part) is cls else _read(part, plan.names) for part in parts), strict=True)
+    return plan.make(cls, [_joined(plan, number, columns, counts) for number, columns in enumerate(every)])
 
 
 def joined_column(name: str, parts: Sequence[Rows]) -> Any:
-    """One column of all rows of some, which are of the same class."""
+    """One column of all rows of some."""
     plan = _plan_of(type(parts[0]))
-    return _joined(plan, plan.names.index(name), parts, [len(part) for part in parts])
+    columns = tuple(getattr(part, name) for part in parts)
+    return _joined(plan, plan.names.index(name), columns, [len(part) for part in parts])
 
 
-def _joined(plan: _Plan, number: int, parts: Sequence[Rows], counts: list[int]) -> Any:
-    columns = [getattr(part, plan.names[number], None) for part in parts]
-    some = next((column for column in columns if column is not None), None)
-    if some is None:
+def _read(part: Rows, names: list[str]) -> tuple[Any, ...]:
+    """Columns by name, None for those that the rows of another class do not have."""
+    return tuple(getattr(part, name, None) for name in names)
+
+
+def _joined(plan: _Plan, number: int, columns: tuple[Any, ...], counts: list[int]) -> Any:
+    present = [column for column in columns if column is not None]
+    if not present:
         return None
-    kind, absent = plan.kinds[number] or _KINDS[type(some)], plan.absent[number]
+    kind, absent = plan.kinds[number] or _KINDS[type(present[0])], plan.absent[number]
     if kind is _SCALAR:
-        return some if all(column == some for column in columns) else plan.defaults[number]
-    if any(column is None for column in columns):
+        return present[0] if all(column == present[0] for column in columns) else plan.defaults[number]
+    if len(present) < len(columns):
         if absent is None:
             return None
-        columns = [absent(n) if column is None else column for column, n in zip(columns, counts, strict=True)]
-    return kind.join(columns, counts)
+        present = [absent(n) if column is None else column for column, n in zip(columns, counts, strict=True)]
+    return kind.join(present, counts)
