@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from penstock import StreamsBuilder, Topology, faults
 from penstock.engine.operate.reset import Move, Plan, Reset, Target, Wanted
+from penstock.engine.shared.manifest import Manifests
 from penstock.errors import ConfigError, FencedError
 from penstock.log.base import TopicInfo
 from penstock.log.produce import produce
@@ -72,6 +74,17 @@ def test_state_can_be_kept(world: World):
     assert reset(world, Target("offset", 4), keep_state=True).stores == []
     world.run()
     assert world.output() == [*BEFORE, ("a", 4)]
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_batches_of_known_names_count_again_unless_the_state_is_kept(world: World, keeps: bool):
+    manifests = Manifests(world.storage)
+    newest = manifests.read(manifests.numbers()[-1])
+    named = {"batches": {"morning": 2}, "queries": {"orders": 7}}
+    manifests.create(msgspec.structs.replace(newest, commit=newest.commit + 1, sinks={}, **named))
+    reset(world, keep_state=keeps)
+    after = manifests.read(manifests.numbers()[-1])
+    assert (after.batches, after.queries) == (({"morning": 2}, {"orders": 7}) if keeps else ({}, {}))
 
 
 @pytest.mark.parametrize("keeps", [False, True])

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
+from penstock import temporary
 from penstock.engine.batch.arguments import Source
 from penstock.engine.batch.attempt import BatchAttempt, Job
 from penstock.engine.batch.planning import laid_out
@@ -78,13 +77,13 @@ class Application:
             ConfigError: what is given does not fit the application.
             FencedError: another program took the application over meanwhile.
         """
-        with ExitStack() as stack:
-            stack.callback(ApplicationLock(self._folder, self._id).release)
+        lock = ApplicationLock(self._folder, self._id)
+        try:
             storage = open_storage(self.checkpoint)
             if job.seeds is not None:
                 self._check_is_new(Manifests(storage).newest() or Manifest(-1, {}))
             self._make_topics(job.sources, partitions)
-            coordinator = self._taken_over(storage, stack)  # what a killed run committed is in its topics then
+            coordinator = self._taken_over(storage)  # what a killed run committed is in its topics then
             if job.name is not None and job.name.counted_in(coordinator.manifest):
                 commit = coordinator.manifest.commit
                 _log.warning(
@@ -93,6 +92,8 @@ class Application:
                 )  # fmt: skip
                 return Outcome(commit, 0, True, {}, {}, {})
             return self._run(job, coordinator)
+        finally:
+            lock.release()
 
     @property
     def stores(self) -> list[str]:
@@ -130,14 +131,13 @@ class Application:
                 self._log.create_topic(TopicInfo(info.name, info.partitions, info.key, info.value))
                 _log.info("topic %r is made, for a live program to read; it has no records yet", info.name)
 
-    def _taken_over(self, storage: Storage, stack: ExitStack) -> Coordinator:
+    def _taken_over(self, storage: Storage) -> Coordinator:
         """The application, with nothing left on its way between its tasks."""
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True)))
-        local = LocalApplication(self._topology, self._id, self._settings, self._log, storage, folder / "tasks")
-        stack.callback(local.close)
-        while local.coordinator.manifest.waiting:  # a live program had more than it takes in one commit
-            local.run_until(local.coordinator.offsets())
-        local.close()
+        with temporary.within("batch") as folder:
+            local = LocalApplication(self._topology, self._id, self._settings, self._log, storage, folder / "tasks")
+            with closing(local):
+                while local.coordinator.manifest.waiting:  # a live program had more than it takes in one commit
+                    local.run_until(local.coordinator.offsets())
         return local.coordinator
 
     def _run(self, job: Job, coordinator: Coordinator) -> Outcome:
@@ -150,6 +150,7 @@ class Application:
         coordinator.publishing.close()
         after = {topic: coordinator.log.end_offsets(topic) for topic in outputs}
         told = {name: n - metrics.get(name, 0) for name, n in coordinator.manifest.metrics.items()}
+        told = {name: n for name, n in told.items() if n}
         commit = coordinator.manifest.commit
         return Outcome(commit, 0 if done is None else done.records, False, before, after, told)
 
@@ -176,9 +177,8 @@ def seeds_of(then: Then | None, sources: Mapping[str, Source], log: Log) -> dict
         if topic not in sources:
             raise ConfigError(
                 f"run_batch: then names topic {topic!r}, for which there is no DataFrame"
-                f"{nearest(str(topic), list(sources))}; there are some for {', '.join(sources) or 'none'}. What is "
-                f"read of "
-                "topics of the log is read to its end, and a live program goes on there"
+                f"{nearest(str(topic), list(sources))}; there are some for {', '.join(sources) or 'none'}. Topics of "
+                "the log are read to their ends, and a live program goes on there"
             )
     found: dict[str, list[int]] = {}
     for topic in sources:
@@ -189,9 +189,8 @@ def seeds_of(then: Then | None, sources: Mapping[str, Source], log: Log) -> dict
         elif any(end > start for start, end in zip(log.start_offsets(topic), log.end_offsets(topic), strict=True)):
             raise ConfigError(
                 f"run_batch: topic {topic!r} has records, and nothing says which of them the DataFrame has already. "
-                f"Say "
-                f"where a live program goes on: then={{{topic!r}: ...}} with an offset for each partition, a time, "
-                '"earliest" or "latest"'
+                f"Say where a live program goes on: then={{{topic!r}: ...}} with an offset for each partition, a "
+                'time, "earliest" or "latest"'
             )
     return found
 
@@ -206,8 +205,7 @@ def _place(topic: str, given: Any, log: Log) -> list[int]:
     if set(numbers) != set(range(len(ends))):
         raise ConfigError(
             f"run_batch: then[{topic!r}] has offsets for partitions {', '.join(map(str, numbers)) or 'none'}; the "
-            f"topic "
-            f"has {len(ends)}, and each needs one"
+            f"topic has {len(ends)}, and each needs one"
         )
     for p, offset in numbers.items():
         if isinstance(offset, bool) or not isinstance(offset, int) or not starts[p] <= offset <= ends[p]:

@@ -6,7 +6,7 @@ any commit: output, state, positions and the batch's name count together or not 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,19 +49,21 @@ class BatchAttempt(Attempt):
         self._job = job
 
     def run(self) -> bool:
-        places = {task.name: task for sub in self._subs() for task in self._layout.tasks_of(sub)}
+        places = {task.name: task for task in self._tasks()}
         plan = self._plan()
         done = [self._positioned(one, places[one.task], plan) for one in self._job.run(plan)]
         works = [TaskWork(one.task, self._entries[one.task], self._ends_of(places[one.task])) for one in done]
         self.take(works, {one.task: one for one in done})
         return bool(done) or self._job.seeds is not None
 
-    def _subs(self) -> list[Any]:
-        return [sub for stage in self._layout.stages for sub in stage]
+    def _tasks(self) -> Iterator[TaskPlaces]:
+        for stage in self._layout.stages:
+            for sub in stage:
+                yield from self._layout.tasks_of(sub)
 
     def _plan(self) -> Plan:
         opened, seeds = self._opened, self._job.seeds is not None
-        at = opened.offsets(replace_tasks(self._before, self._entries))
+        at = opened.offsets(msgspec.structs.replace(self._before, tasks=self._entries))
         ranges = {
             topic: tuple(Range(min(start, end), end) for start, end in zip(at[topic], ends, strict=True))
             for topic, ends in self._ends.items()
@@ -108,19 +110,10 @@ class BatchAttempt(Attempt):
         if not self._job.seeds:
             return manifest
         tasks = dict(manifest.tasks)
-        for sub in self._subs():
-            for task in self._layout.tasks_of(sub):
-                begins = {
-                    place: self._job.seeds[topic][partition]
-                    for place, topic, partition in task.places
-                    if topic in self._job.seeds
-                }
-                if begins:
-                    entry = tasks.get(task.name, TaskEntry())
-                    tasks[task.name] = msgspec.structs.replace(entry, offsets=entry.offsets | begins)
+        for task in self._tasks():
+            places = [place for place in task.places if place[1] in self._job.seeds]
+            if places:
+                begins = {place: self._job.seeds[topic][partition] for place, topic, partition in places}
+                entry = tasks.get(task.name, TaskEntry())
+                tasks[task.name] = msgspec.structs.replace(entry, offsets=entry.offsets | begins)
         return msgspec.structs.replace(manifest, tasks=tasks)
-
-
-def replace_tasks(manifest: Manifest, tasks: dict[str, TaskEntry]) -> Manifest:
-    """A manifest with other entries of tasks."""
-    return msgspec.structs.replace(manifest, tasks=tasks)

@@ -49,20 +49,13 @@ class BatchCommit(BatchResult):
         """
         if self.is_repeated:
             raise ConfigError(
-                f"topic {topic!r}: this batch is a repeated one, whose records an earlier run has put out. Read the "
-                f"topic: "
-                'spark.read.format("penstock")'
+                f"topic {topic!r}: this batch is a repeated one, and an earlier run has put out its records. Read the "
+                'topic: spark.read.format("penstock")'
             )
         if topic not in self._outcome.after:
             there = ", ".join(self.topics) or "none"
             raise ConfigError(f"no topic {topic!r} was written{nearest(topic, self.topics)}; these were: {there}")
-        before, after = (
-            json.dumps({topic: {str(p): end for p, end in enumerate(ends)}})
-            for ends in (
-                self._outcome.before.get(topic, [0] * len(self._outcome.after[topic])),
-                self._outcome.after[topic],
-            )
-        )
+        before, after = (_as_json(topic, ends[topic]) for ends in (self._outcome.before, self._outcome.after))
         return self._application.frame(self._spark, topic, before, after)
 
     def store(self, name: str) -> Any:
@@ -75,3 +68,8 @@ class BatchCommit(BatchResult):
     def __repr__(self) -> str:
         what = "counted already" if self.is_repeated else f"{self.records:,} records"
         return f"<commit {self.commit} of a batch: {what}>"
+
+
+def _as_json(topic: str, offsets: list[int]) -> str:
+    """Offsets as Spark's Kafka source writes them."""
+    return json.dumps({topic: {str(partition): offset for partition, offset in enumerate(offsets)}})

@@ -250,8 +250,11 @@ class Reset:
             for task in sorted(self._newest.tasks.keys() | moved.keys())
             if not self._is_gone(task)
         }
+        keeps_batches = self._wanted.keep_state  # which has what they brought
         return msgspec.structs.replace(
             self._newest,
+            batches=self._newest.batches if keeps_batches else {},
+            queries=self._newest.queries if keeps_batches else {},
             commit=self.plan.commit,
             tasks=tasks,
             sinks={},
