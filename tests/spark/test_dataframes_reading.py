@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 
 from penstock import consume, produce
+from penstock.log.base import TopicInfo
+from penstock.log.file.log import FileLog
 
 pytestmark = pytest.mark.slow
 
@@ -180,3 +183,24 @@ def test_what_a_stream_cannot_have_is_told_when_it_starts(spark: Any, tmp_path: 
 def test_an_unknown_option_is_refused_at_load(spark: Any, tmp_path: Path):
     with pytest.raises(Exception, match=r"did you mean 'startingOffsets'\?"):
         read(spark, tmp_path, startingOffset="earliest")
+
+
+def test_the_examples_of_the_docs_run(pushdown: Any, tmp_path: Path):
+    log, now = FileLog(tmp_path), int(time.time() * 1000)
+    log.create_topic(TopicInfo("orders", 2, "str", "int"))
+    day = 1_767_312_000_000  # 2026-01-02
+    times = [*(day + number * 6 * 60 * MINUTE for number in range(10)), now - 90 * MINUTE, now - MINUTE, now]
+    produce([(f"k{n}", n, at, [("h", b"x")]) for n, at in enumerate(times)], "orders", log=tmp_path)
+    text = (Path(__file__).parents[2] / "docs" / "dataframes.md").read_text().replace("/data/topics", str(tmp_path))
+    found: dict[str, Any] = {"spark": pushdown}
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(block, found)
+    offsets = {record.value: (record.partition, record.offset) for record in consume("orders", log=tmp_path)}
+    assert values(found["rest"]) == sorted(n for n, (p, offset) in offsets.items() if p == 1 or offset >= 3)
+    assert values(found["last_hour"]) == values(found["recent"]) == [11, 12]
+    assert scanned(found["recent"]) == 2
+    assert values(found["one_day"]) == [0, 1, 2, 3]
+    assert {header.key for row in found["in_parallel"].collect() for header in row["headers"]} == {"h"}
+    assert found["in_parallel"].rdd.getNumPartitions() == len(times)  # one of each record
+    assert values(found["part"]) == sorted(n for n, (p, offset) in offsets.items() if p == 0 and offset >= 3)
+    assert drain(found["new_ones"], tmp_path) == []
