@@ -143,7 +143,7 @@ def test_a_topic_has_at_least_one_partition():
     [
         (
             {"topik": "in"},
-            r"has no option 'topik' \(did you mean 'topic'\?\); the options are topic, log, typed, partitions",
+            r"has no option 'topik' \(did you mean 'topic'\?\); the options are topic, log, typed, ",
         ),
         ({"topic": "in", "path": "x"}, "has no option 'path'; the options are"),
         ({"log": "x"}, r'needs .option\("topic", name\)'),
