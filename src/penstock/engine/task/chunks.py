@@ -93,13 +93,8 @@ class Chunks:
         self._own_sources = wiring.own_sources
         self._sources = 1 + max((n for n, step in enumerate(self._steps) if step.part.kind == "source"), default=-1)
         self._groups = wiring.groups
-        self._way: _Way | None = None
-        """That of the chunk which goes around a circle."""
-
-    @property
-    def is_on_its_way(self) -> bool:
-        """Whether a chunk goes around a circle, and has not come through all steps yet."""
-        return self._way is not None
+        self.way: _Way | None = None
+        """That of the chunk which goes around a circle, and has not come through all steps yet."""
 
     def take(self, inputs: Inputs, own: Own, write: Write) -> None:
         """Take a chunk through, with what steps send on of themselves."""
@@ -115,20 +110,20 @@ class Chunks:
         Args:
             inputs: what has come by now, for sources that have their turn until then.
         """
-        if self._way is None:
+        if self.way is None:
             self._context.chunk.begin()
-            self._way = _Way(own, lambda outputs: None)
-        way = self._way
+            self.way = _Way(own, lambda outputs: None)
+        way = self.way
         way.inputs.update(inputs)
         self._go_on(way, until)
         if until == len(self._steps):
             self._context.chunk.end()
-            self._way = None
+            self.way = None
         return way.outputs
 
     def forget(self) -> None:
         """Forget the chunk that is on its way."""
-        self._way = None
+        self.way = None
 
     def _go_on(self, way: _Way, until: int) -> None:
         while way.turn < until:

@@ -66,6 +66,7 @@ class Flow:
         self._sharing_hosts = [one for one in hosting if one.node in self._sharing.parts]
         self._end_of_chunk = self._of_those_with("end_of_chunk")
         self._punctuations = self._of_those_with("punctuate")
+        self._held_back = {n: s.operator.flush for n, s in enumerate(self._steps) if s.operator.flushes}
         shared = wiring, context, state.clock(TASK_TIME), self._came
         self._chunks = Chunks(*shared)
         self._depth_first = DepthFirst(*shared, topology.facts) if self._sharing.depth_first else None
@@ -82,6 +83,9 @@ class Flow:
         Args:
             write: takes what comes out, in pieces.
         """
+        if not self._sharing.is_there:
+            self._chunks.take(inputs, self._end_of_chunk, write)
+            return
         singly = any(one.next_at(STREAM_TIME) is not None for one in self._sharing_hosts)
         deep = self._depth_first
         for run in runs(self._sharing, inputs, singly):
@@ -111,7 +115,7 @@ class Flow:
     @property
     def is_on_its_way(self) -> bool:
         """Whether a chunk goes around a circle, and has not come through all steps yet."""
-        return self._chunks.is_on_its_way
+        return self._chunks.way is not None
 
     def lap(self, inputs: Inputs, number: int) -> Outputs:
         """Have a chunk go on around a circle, up to the end of a lap.
@@ -161,7 +165,7 @@ class Flow:
 
     def flush(self, write: Write) -> None:
         """Send on what the operators held back until the commit."""
-        self._run({n: s.operator.flush for n, s in enumerate(self._steps) if s.operator.flushes}, write)
+        self._run(self._held_back, write)
 
     def advance_time(self, advances: dict[str, int], write: Write) -> None:
         """Let time go on without records: for some suppressions, and for what has to keep up with them.

@@ -20,7 +20,7 @@ def runs(sharing: Sharing, inputs: Inputs, singly: bool) -> Iterator[Inputs]:
     Args:
         singly: cut behind each record, whatever it reaches.
     """
-    if not sharing.is_there or not inputs:
+    if not inputs:
         yield inputs
         return
     names = list(inputs)

@@ -63,4 +63,6 @@ class Gathered(Collector):
     def batch(self, branch: int = 0) -> Batch | None:
         """All that went down a branch, in processing order; None for no records."""
         pieces = [batch for to, batch in self.pieces if to is None or to == branch]
-        return merge(pieces) if pieces else None
+        if len(pieces) > 1:
+            return merge(pieces)
+        return pieces[0] if pieces else None

@@ -84,8 +84,15 @@ def wire(
         )
         operator = lower(lowering)
         inlets = tuple(_inlet(below, numbers[name], number, operator) for name in part.predecessors)
-        alone = _alone(part, parts, reached[part.name]) if circle.lap is None else ()
-        wiring.steps.append(Step(part, operator, inlets, alone, circle.turn_of(part.name)))
+        wiring.steps.append(
+            Step(
+                part,
+                operator,
+                inlets,
+                alone=_alone(part, parts, reached[part.name]) if circle.lap is None else (),
+                lap=circle.turn_of(part.name),
+            )
+        )
     wiring.groups.update(_joined(wiring, group, context) for group in groups)
     return wiring
 
