@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from penstock import StreamsBuilder, Suppressed, TimeWindows, Topology, consume, produce
+from penstock import JoinWindows, StreamsBuilder, Suppressed, TimeWindows, Topology, consume, produce
 from penstock.engine.local import LocalApplication
 from penstock.engine.spark.arguments import AVAILABLE_NOW
 from penstock.engine.spark.start import start
@@ -67,7 +67,22 @@ def joined(source: str, sink: str) -> Topology:
     return builder.build()
 
 
-TOPOLOGIES: dict[str, Callable[[str, str], Topology]] = {"counts": counts, "windows": windows, "joined": joined}
+def circling(source: str, sink: str) -> Topology:
+    """Pairs of a stream's records with its own ones under new keys, which come back to the task that sent them."""
+    builder = StreamsBuilder()
+    stream = builder.stream(source, value=int).select_key(lambda key, value: value % KEYS, key=int).repartition()
+    back = stream.select_key(lambda key, value: value // KEYS % KEYS, key=int)
+    near = JoinWindows.of_time_difference_and_grace("50 ms", "500 ms")
+    stream.join(back, lambda value, other: f"{value} {other}", near, value=str).to(sink)
+    return builder.build()
+
+
+TOPOLOGIES: dict[str, Callable[[str, str], Topology]] = {
+    "counts": counts,
+    "windows": windows,
+    "joined": joined,
+    "circling": circling,
+}
 
 
 def run(name: str, sink: str, servers: str, folder: Path, on_spark: bool, commit_bytes: int = 4_000) -> None:
