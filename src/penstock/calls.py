@@ -14,6 +14,12 @@ _RUNNERS = frozenset(("run", "run_until_complete", "run_coroutine_threadsafe", "
 _ASYNC = "Give a plain function; it may run async code to its end, with asyncio.run(...)"
 _DEPTH = 20
 """How many decorators and partials are looked through."""
+_OF_STORES = (
+    "init", "close", "commit", "flush", "manages_offsets", "get_committed_offset", "new_transaction",
+    "create_transaction", "put", "put_if_absent", "put_all", "delete", "get", "approximate_num_entries",
+)  # fmt: skip
+_READ_BY_STORES = ("range", "reverse_range", "all", "reverse_all", "prefix_scan")
+"""Methods of stores whose results are iterated over."""
 
 
 def why_unusable(call: Any, iterated: bool = False) -> str:
@@ -86,13 +92,18 @@ def _runs(wrapper: Any) -> bool:
     return code is not None and not _RUNNERS.isdisjoint((*code.co_names, *code.co_freevars))
 
 
-def why_methods_unusable(given: Any, *methods: str) -> str:
+def why_methods_unusable(given: Any, *methods: str, iterated: bool = False) -> str:
     """Why a method of an object or a class does not do its work when it is called; empty when all do."""
     for name in methods:
-        why = why_unusable(getattr(given, name, None))
+        why = why_unusable(getattr(given, name, None), iterated)
         if why:
             return f"its method {name} is {why}"
     return ""
+
+
+def why_store_unusable(store: Any) -> str:
+    """Why a method of a user's store does not do its work when it is called; empty when all do."""
+    return why_methods_unusable(store, *_OF_STORES) or why_methods_unusable(store, *_READ_BY_STORES, iterated=True)
 
 
 def why_result_unusable(type_: type, iterated: bool = False) -> str:

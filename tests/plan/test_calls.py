@@ -13,14 +13,18 @@ import pytest
 
 from penstock import (
     Branched,
+    BufferedTransaction,
     ConfigError,
     JoinWindows,
+    Materialized,
     Printed,
     ProcessingError,
     Processor,
     PunctuationType,
     SessionWindows,
     StateRestoreListener,
+    StoreError,
+    Stores,
     StreamsBuilder,
     TimestampExtractor,
     TopologyError,
@@ -34,6 +38,7 @@ from penstock.serdes import Serde
 from penstock.settings import Settings
 from penstock.testing import TopologyTestDriver
 from penstock.timestamps import InvalidTimestampExtractor
+from support.own_stores import DictStore, Supplier, TransactionalDictStore
 
 FOREVER = JoinWindows.of_time_difference_with_no_grace("1 h")
 
@@ -315,6 +320,66 @@ class AsyncSerde(Serde):
 def test_no_serde_has_one():
     with pytest.raises(ConfigError, match="value: of the serde AsyncSerde its method decode is an async function"):
         StreamsBuilder().stream("in", value=AsyncSerde())
+
+
+class AsyncPut(DictStore):
+    async def put(self, key: bytes, value: bytes | None) -> None: ...  # type: ignore[override]
+
+
+class AsyncGet(DictStore):
+    async def get(self, key: bytes) -> bytes | None: ...  # type: ignore[override]
+
+
+class GeneratingDelete(DictStore):
+    def delete(self, key: bytes) -> Any:
+        yield
+
+
+class AsyncRange(DictStore):
+    async def range(self, low: Any = None, high: Any = None) -> Any:  # type: ignore[override]
+        yield
+
+
+class AsyncCommit(DictStore):
+    async def commit(self, changelog_offsets: Any) -> None: ...  # type: ignore[override]
+
+
+@pytest.mark.parametrize(
+    ("store", "said"),
+    [
+        (AsyncPut, "AsyncPut its method put is an async function"),
+        (AsyncGet, "AsyncGet its method get is an async function"),
+        (GeneratingDelete, "GeneratingDelete its method delete is a generator function"),
+        (AsyncRange, "AsyncRange its method range is an async generator function"),
+        (AsyncCommit, "AsyncCommit its method commit is an async function"),
+    ],
+)
+@pytest.mark.parametrize(
+    "give", [Materialized.as_, lambda supplier: Stores.key_value_store_builder(supplier, str, int)]
+)
+def test_no_store_has_one(give: Callable[[Any], Any], store: Any, said: str):
+    with pytest.raises(TopologyError, match=rf"the store 'own' at {re.escape(__file__)}:\d+: of {said}: its call only"):
+        give(Supplier(store))
+
+
+def test_a_store_whose_reads_yield_rows_is_taken():
+    assert Materialized.as_(Supplier(DictStore)).store == "own"
+
+
+class AsyncTransaction(BufferedTransaction):
+    async def put(self, key: Any, value: Any) -> None: ...  # type: ignore[override]
+
+
+class WithAsyncTransactions(TransactionalDictStore):
+    def create_transaction(self) -> BufferedTransaction:
+        return AsyncTransaction(self, self.write)
+
+
+def test_no_transaction_of_a_store_has_one():
+    builder = StreamsBuilder()
+    builder.table("in", str, int, materialized=Materialized.as_(Supplier(WithAsyncTransactions)))
+    with pytest.raises(StoreError, match="'own': of its transaction AsyncTransaction its method put is an async"):
+        TopologyTestDriver(builder.build())
 
 
 class AsyncListener(StateRestoreListener):

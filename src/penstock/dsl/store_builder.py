@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
+from penstock.calls import why_store_unusable
+from penstock.errors import TopologyError
 from penstock.plan.functions import caller, refuse_unusable
 from penstock.plan.names import check_name
 from penstock.plan.node import StoreSpec
@@ -211,11 +213,19 @@ class StoreBuilder:
 
 
 def is_own(supplier: Any) -> bool:
-    """Whether it makes stores of a user's own; raises ``ConfigError`` when these cannot have its name."""
+    """Whether it makes stores of a user's own.
+
+    Raises:
+        ConfigError: these cannot have its name.
+        TopologyError: a method of them has to be awaited or iterated over, and nobody does.
+    """
     if isinstance(supplier, Supplier) or not isinstance(supplier, StoreSupplier) or not callable(supplier.get):
         return False
     refuse_unusable(supplier.get, "a supplier of stores", caller())
     check_name(supplier.name)
+    made = supplier.get()
+    if why := why_store_unusable(made):
+        raise TopologyError(f"the store {supplier.name!r} at {caller()}: of {type(made).__name__} {why}")
     return True
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar, cast
 
+from penstock.calls import why_store_unusable
 from penstock.errors import StoreError
 from penstock.state.interface import ChangelogOffsets, IsolationLevel, StateStore, StateStoreContext, TopicPartition
 from penstock.state.shapes import KeyValueStore
@@ -101,8 +102,17 @@ class TransactionalKeyValueStore(KeyValueStore[K, V], Generic[K, V]):
         self.begin()
 
     def begin(self) -> None:
-        """Begin the first transaction of a store that is open already."""
-        self._transaction = cast("KeyValueStore[K, V]", self.wrapped.new_transaction())
+        """Begin the first transaction of a store that is open already.
+
+        Raises:
+            StoreError: a method of the transaction has to be awaited or iterated over, and nobody does.
+        """
+        transaction = self.wrapped.new_transaction()
+        if why := why_store_unusable(transaction):
+            raise StoreError(
+                f"the store {self.name!r}: of its transaction {type(transaction).__name__} {why}. Nothing was written"
+            )
+        self._transaction = cast("KeyValueStore[K, V]", transaction)
 
     def commit(self, changelog_offsets: ChangelogOffsets) -> None:
         """Commit the transaction with these offsets, and begin the next one."""
