@@ -104,11 +104,12 @@ class Chunks:
         self._context.chunk.end()
         write(way.outputs)
 
-    def lap(self, inputs: Inputs, own: Own, until: int) -> Outputs:
+    def lap(self, inputs: Inputs, own: Own, until: int, is_last: bool) -> Outputs:
         """Take a chunk that goes around a circle on, up to the step of a number; what has reached the sinks.
 
         Args:
             inputs: what has come by now, for sources that have their turn until then.
+            is_last: whether the chunk has gone around then; all steps here may have had their turn before that.
         """
         if self.way is None:
             self._context.chunk.begin()
@@ -116,7 +117,7 @@ class Chunks:
         way = self.way
         way.inputs.update(inputs)
         self._go_on(way, until)
-        if until == len(self._steps):
+        if is_last:
             self._context.chunk.end()
             self.way = None
         return way.outputs

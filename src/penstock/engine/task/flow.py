@@ -126,8 +126,10 @@ class Flow:
         Returns:
             what goes around the circle further; after the last lap also all else that has come out.
         """
-        outputs = self._chunks.lap(inputs, self._end_of_chunk, sum(step.lap <= number for step in self._steps))
-        if number == self._circle.last_lap:
+        is_last = number == self._circle.last_lap
+        until = sum(step.lap <= number for step in self._steps)
+        outputs = self._chunks.lap(inputs, self._end_of_chunk, until, is_last)
+        if is_last:
             return outputs
         sent = [step.part for step in self._steps if step.part.kind == "sink"]
         names = {part.name for part in sent if self._circle.topics.intersection(part.topics)}
