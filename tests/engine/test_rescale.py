@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from penstock import StreamsBuilder, Topology, faults
+from penstock import Materialized, StreamsBuilder, Topology, faults
 from penstock.arrays import binary
 from penstock.engine.rescaling.rescale import Rescale, RescalePlan, Source
-from penstock.errors import ConfigError, FencedError
+from penstock.errors import ConfigError, CorruptDataError, FencedError, PenstockError, TopicNotFoundError
 from penstock.faults import RESCALE_POINTS
 from penstock.log.produce import produce
+from penstock.settings import Settings
 from support.every_store import KEYS, LATER, THIRDS, Program, every_kind_of_store
+from support.own_stores import SqliteStore, Supplier
 
 pytestmark = [pytest.mark.kip("KS-12"), pytest.mark.slow]
 
@@ -113,44 +116,138 @@ def test_a_source_that_was_made_larger_is_read_on_where_it_was(counted: Program,
     assert counts_of(counted) == counts_after(0, 1)
 
 
-def test_unread_records_that_lie_where_their_state_will_not_be_are_refused(
-    counted: Program, monkeypatch: pytest.MonkeyPatch
-):
-    produce(THIRDS[1], "in", str, int, counted.log)
-    grown(counted, 8, monkeypatch)
-    with pytest.raises(ConfigError, match="Kafka's partitioner puts this record's key into another partition now"):
-        counted.rescale(8)
-    assert counted.rows("counts") == processed(counted.folder / "same", topology=counting()).rows("counts")
+Make = Callable[[Path, pytest.MonkeyPatch], Program]
 
 
-def test_a_rescale_without_other_partitions_or_to_others_is_refused(counted: Program):
-    with pytest.raises(ConfigError, match="no source has another number of partitions than before: 'in' \\(2\\)"):
-        counted.rescale(8)
-    counted.make_topics_anew(5)
-    with pytest.raises(ConfigError, match="source topic 'in' has 5 partitions, not 8; nothing was changed"):
-        counted.rescale(8)
+def processed_counts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
+    return processed(folder, topology=counting())
 
 
-def test_another_program_is_refused(counted: Program):
-    counted.make_topics_anew(8)
-    counted.topology = counting("other")
-    with pytest.raises(ConfigError, match="the program is not the one that was last started"):
-        counted.rescale(8)
+def unread(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
+    program = processed(folder, topology=counting())
+    produce(THIRDS[1], "in", str, int, program.log)
+    grown(program, 8, monkeypatch)
+    return program
 
 
-def test_records_that_another_partitioner_has_placed_are_refused(tmp_path: Path):
-    program = Program(tmp_path, counting(), 2)
-    with program.log.writer("in", "elsewhere") as writer:
-        for partition in (0, 1):
-            writer.write(partition, binary([b"k1", b"k2"]), binary([b"\0" * 8] * 2), np.array([0, 1]))
-    program.log.append("in", writer.segments())
-    program.process()
-    refusal = r"store 'counts' has rows in partition . whose keys"
-    with pytest.raises(ConfigError, match=refusal):  # before a topic has changed
-        Rescale(program.topology, program.storage, program.log, 8)
+def with_partitions(partitions: int, topology: Topology | None = None) -> Make:
+    """The counts, with a new topic of so many partitions, for another program perhaps."""
+
+    def made(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
+        program = processed(folder, topology=counting())
+        program.make_topics_anew(partitions)
+        program.topology = topology or program.topology
+        return program
+
+    return made
+
+
+def placed_by_another_partitioner(partitions: int) -> Make:
+    def made(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
+        program = Program(folder, counting(), 2)
+        with program.log.writer("in", "elsewhere") as writer:
+            for partition in (0, 1):
+                writer.write(partition, binary([b"k1", b"k2"]), binary([b"\0" * 8] * 2), np.array([0, 1]))
+        program.log.append("in", writer.segments())
+        program.process()
+        if partitions != 2:
+            program.make_topics_anew(partitions)
+        return program
+
+    return made
+
+
+def waiting(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
+    """A program that was killed while records waited in its repartition topic."""
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key=str, value=int)
+    stream.group_by(lambda key, value: f"v{value}", key=str).count("counts").to_stream().to("counts")
+    program = Program(folder, builder.build(), 2)
+    program.settings = Settings.load(
+        environment={}, folder=folder, commit_max_bytes=200, chunk_records=5, chunk_bytes=100
+    )
+    program.produce(*((key, value, time) for third in THIRDS for key, value, time in third))
+    application = program.start()
+    for _ in range(4):
+        application.coordinator.step(application.coordinator.end_offsets())
+    for task in application.host.tasks():
+        task.state.abandon()
     program.make_topics_anew(8)
-    with pytest.raises(ConfigError, match=refusal):  # without doing it
+    return program
+
+
+def bringing_its_own_store(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
+    builder = StreamsBuilder()
+    kept = Materialized.as_(Supplier(SqliteStore)).with_caching_disabled()
+    builder.stream("in", key=str, value=int).group_by_key().count(materialized=kept).to_stream().to("counts")
+    program = processed(folder, topology=builder.build())
+    program.make_topics_anew(8)
+    return program
+
+
+def never_started(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
+    return Program(folder, counting(), 2)
+
+
+def without_its_source(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
+    program = processed(folder, topology=counting())
+    program.log.delete_topic("in")
+    return program
+
+
+def with_an_output_of_an_older_copy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
+    program = processed(folder, topology=counting())
+    program.log.wait()
+    shutil.copytree(program.log.root / "counts", folder / "copy")
+    program.process(*THIRDS[1])
+    program.process()  # begins with what the newest commit says of the one before
+    program.log.wait()
+    shutil.rmtree(program.log.root / "counts")
+    shutil.move(folder / "copy", program.log.root / "counts")
+    program.make_topics_anew(8)
+    return program
+
+
+MISPLACED = r"store 'counts' has rows in partition . whose keys Kafka's partitioner puts into others"
+
+REFUSALS: dict[str, tuple[Make, type[PenstockError], str]] = {
+    "never started": (never_started, ConfigError, "does not say what the application keeps: it was never started"),
+    "a source that is not there": (without_its_source, TopicNotFoundError, "'in'"),
+    "another program": (
+        with_partitions(8, counting("other")), ConfigError, "the program is not the one that was last started",
+    ),
+    "records that wait": (waiting, ConfigError, "records wait in the repartition topics counts-repartition. Start"),
+    "an output of an older copy": (
+        with_an_output_of_an_older_copy, CorruptDataError, "the log is older than the checkpoint: topic 'counts'",
+    ),
+    "no other partitions": (
+        processed_counts, ConfigError, r"no source has another number of partitions than before: 'in' \(2\)",
+    ),
+    "other partitions than are said": (
+        with_partitions(5), ConfigError, "source topic 'in' has 5 partitions, not 8; nothing was changed",
+    ),
+    "stores of its own": (
+        bringing_its_own_store, ConfigError, "sub-topology 0 has a store that the program brings, whose rows cannot",
+    ),
+    "rows that another partitioner has placed": (placed_by_another_partitioner(8), ConfigError, MISPLACED),
+    "such rows, before a topic has changed": (placed_by_another_partitioner(2), ConfigError, MISPLACED),
+    "unread records that lie where their state will not be": (
+        unread, ConfigError, "Kafka's partitioner puts this record's key into another partition now",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", REFUSALS)
+def test_whatever_is_refused_is_refused_without_doing_it_too(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+):
+    made, error, said = REFUSALS[name]
+    program = made(tmp_path, monkeypatch)
+    before = {name: program.storage.read(name) for name in program.storage.list("")}
+    with pytest.raises(error, match=said):  # what `penstock rescale` does without --execute
         Rescale(program.topology, program.storage, program.log, 8)
+    assert {name: program.storage.read(name) for name in program.storage.list("")} == before
 
 
 def test_one_that_made_a_commit_meanwhile_is_not_rescaled(counted: Program):

@@ -91,11 +91,12 @@ class Program:
 
     def process(self, *records: tuple[str, Any, int]) -> None:
         self.produce(*records)
-        application = LocalApplication(
-            self.topology, "app", self.settings, self.log, self.storage, self.folder / "tasks"
-        )
+        application = self.start()
         application.run_until()
         application.close()
+
+    def start(self) -> LocalApplication:
+        return LocalApplication(self.topology, "app", self.settings, self.log, self.storage, self.folder / "tasks")
 
     def make_topics_anew(self, partitions: int) -> None:
         for topic in self.sources:

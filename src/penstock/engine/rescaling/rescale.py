@@ -16,7 +16,9 @@ import msgspec
 import numpy as np
 
 from penstock.arrays import partitions
+from penstock.engine.commit.claim import producer_of
 from penstock.engine.commit.invariants import RESCALE, refusal
+from penstock.engine.commit.older_log import check_outputs
 from penstock.engine.commit.publishing import publish_newest, read_up_to
 from penstock.engine.rescaling.moving import Moving
 from penstock.engine.shared.description import Description, description_of
@@ -75,6 +77,7 @@ class Rescale:
 
     Raises:
         ConfigError: it cannot be done to this application, or not now.
+        CorruptDataError: an output was brought back from an older copy.
         TopicNotFoundError: a source does not exist.
     """
 
@@ -134,6 +137,8 @@ class Rescale:
 
     def _check(self) -> None:
         self._check_program()
+        newest, application_id = self._newest, self._start.application_id
+        check_outputs(self._log, newest, newest.topics, producer_of(newest.application), application_id)
         self._check_waiting()
         if not self._changed:
             self._check_movable(list(self._subs.values()))
