@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import select
 import socket
 import struct
 import threading
@@ -114,6 +115,23 @@ def test_a_crowd_at_the_door_keeps_a_slot_waiting_for_a_moment_only(patient: Doo
         found, _ = come(patient, patient.address)
         assert found is not None
         assert time.monotonic() - began < 5  # two crowds of 64 go, after a second each
+
+
+def test_a_hundred_strangers_have_64_handshakes_at_once_and_a_slot_still_comes_in(patient: Door):
+    came: list[tuple[Link, Hello] | None] = []
+    slot = threading.Thread(target=lambda: came.append(come(patient, patient.address)[0]))
+    with ExitStack() as open_ones:
+        strangers = [open_ones.enter_context(socket.create_connection(patient.address[:2])) for _ in range(100)]
+        ends = select.poll()
+        for stranger in reversed(strangers):  # the first ones are sent away first, so none is counted beside its heir
+            ends.register(stranger, select.POLLIN | select.POLLRDHUP)
+        slot.start()
+        most = 0
+        while slot.is_alive():
+            most = max(most, sum(event == select.POLLIN for _, event in ends.poll(0)))  # challenged, and not sent away
+            time.sleep(0.01)
+    assert most == 64
+    assert came[0] is not None
 
 
 def test_a_closed_door_leaves_no_thread_and_nobody_waiting(door: Door):

@@ -6,10 +6,13 @@ import http.client
 import logging
 import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -210,6 +213,63 @@ def test_connections_that_are_half_open_take_few_descriptors_and_keep_nobody_out
         assert most <= 20 + 2 * bounded.BACKLOG
         for one in held:
             one.close()
+
+
+CROWDED = """
+import os, resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+from penstock.query.application import open_stores
+from penstock.query.server import StateServer
+from support.watched import open_shop
+
+with open_shop() as shop, StateServer(open_stores(shop.folder), port=0) as server:
+    print(server.port, flush=True)
+    while input() == "sell":
+        shop.sell(("ann", 1.0, 10**7))
+        print(len(os.listdir("/proc/self/fd")), shop.running.coordinator.manifest.commit, flush=True)
+"""
+"""A program with few descriptors that answers questions, and sells when it is told to."""
+
+
+def is_open(one: socket.socket) -> bool:
+    """Whether the other end has not closed the connection, on which it says nothing."""
+    one.setblocking(False)
+    try:
+        return one.recv(1) != b""
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+
+
+def test_a_crowd_of_idle_connections_leaves_descriptors_for_answers_and_for_the_applications_commits():
+    path = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = os.environ | {"PYTHONPATH": path}
+    command = [sys.executable, "-c", CROWDED]
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment}
+    with subprocess.Popen(command, **pipes) as program, ExitStack() as held:
+
+        def sell() -> tuple[int, int]:
+            """How many descriptors the program has then, and how many commits."""
+            print("sell", file=program.stdin, flush=True)
+            used, commit = program.stdout.readline().split()
+            return int(used), int(commit)
+
+        held.callback(program.kill)
+        port = int(program.stdout.readline())
+        ask(port)
+        alone, commit = sell()
+        connections = []
+        for number in range(1, 401):
+            connections.append(held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10)))
+            time.sleep(0.003)  # a connection for which the backlog has no room would come again a second later
+            if number % 100 == 0:
+                used, commits = sell()
+                assert commits > commit
+                assert used <= alone + 32 + bounded.BACKLOG + 5, "a server takes one in eight descriptors"
+                assert ask(port) == 200
+                commit = commits
+        assert 0 < sum(map(is_open, connections)) <= 32
 
 
 def test_a_connection_without_a_request_is_closed(shop: Shop, monkeypatch: pytest.MonkeyPatch):
