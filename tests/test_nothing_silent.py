@@ -33,8 +33,9 @@ from penstock import (
     TimeWindows,
     UnlimitedWindows,
 )
+from penstock.log.memory import MemoryLog
 from penstock.settings import Settings
-from penstock.testing import TopologyTestDriver
+from penstock.testing import TestInputTopic, TestOutputTopic, TopologyTestDriver, pipe
 
 Wrong = dict[str, Any]
 
@@ -107,6 +108,13 @@ COUNT: Wrong = {
     "a list": [],
 }
 FLAG: Wrong = {"text": "yes", "a number": 5, "a list": []}
+PLACE: Wrong = {
+    "a number": 5,
+    "a list": [],
+    "empty": "",
+    "a web page": "https://example.com/log",
+    "a bucket": "s3://b/x",
+}
 OPTION: Wrong = {"a number": 5, "a list": [], "a function": len, "an object": object(), "a class": Record}
 
 KINDS: dict[str, Wrong] = (
@@ -181,6 +189,7 @@ KINDS: dict[str, Wrong] = (
         OPTION,
     )
     | {"timestamp_unit": {"a number": 5, "a word": "minutes", "a list": []}}
+    | {"path": PLACE | {"nothing": None}}
     | {"mapper": FUNCTION, "supplier": FUNCTION, "label": {"a number": 5, "a list": []}}
 )
 ITERATED_BY = {"KStream.flat_map.mapper", "KStream.flat_map_values.mapper", "KStream.process.supplier"}
@@ -273,6 +282,7 @@ class World:
             "chain": lambda stream: stream,
             "supplier": lambda record, context: None,
             "KTable.transform_values.supplier": Upper,
+            "StreamsBuilder.add_global_store.supplier": lambda record, context: None,
             "Stores.key_value_store_builder.supplier": Stores.persistent_key_value_store("kept"),
             "Stores.timestamped_key_value_store_builder.supplier": Stores.persistent_timestamped_key_value_store(
                 "kept"
@@ -302,6 +312,7 @@ class World:
             "start": 0,
             "printed": penstock.Printed.to_sys_out(),
             "label": "label",
+            "path": "seen.txt",
             "size": 60_000,
         }
         if parameter in every:
@@ -332,9 +343,7 @@ NOT_CALLED = {
     "Branched.result": "the engine's",
     "UnlimitedWindows.until": "always refused, see tests/dsl/test_windows.py",
     "Printed.printer": "the engine's",
-    "Printed.to_file": "takes a path, see below",
     "KGroupedStream.parent_for": "the engine's",
-    "StreamsBuilder.add_global_store": "takes a store's builder and a processor, see tests/ops/processors",
     "Deduplicated.with_": "takes several forms, see tests/dsl/test_deduplicated.py",
     "Grouped.with_": "takes several forms, see tests/dsl/test_options.py",
 }
@@ -402,14 +411,27 @@ TOPIC: Wrong = NAME
 PARTITION: Wrong = COUNT | {"beyond those that there are": 9}
 FORM: Wrong = {"a number": 5, "a form that there is not": "excel", "a list": []}
 COLUMN: Wrong = {"a column that there is not": "other", "a number": 5}
-PLACE: Wrong = {
-    "a number": 5,
-    "a list": [],
-    "empty": "",
-    "a web page": "https://example.com/log",
-    "a bucket": "s3://b/x",
-}
 APPLICATION: Wrong = {"a number": 5, "a list": [], "empty": "", "a function": len, "one that there is not": "nobody"}
+
+COLUMN_NAME: Wrong = {"a number": 5, "a list": [], "a column of a topic that is not given": {"other": "a"}}
+TIME: Wrong = {"a word": "soon", "a negative number": -1, "NaN": math.nan, "a list": [], "a function": len}
+LISTED: Wrong = {"text": "rows", "a number": 5, "nothing": None, "a dict": {"a": "x"}, "a function": len}
+ROWS: Wrong = LISTED | {"rows that are no pairs": [5], "rows that are text": ["ax"]}
+PIPED: dict[str, Wrong] = {
+    "value": {"a number": 5, "a list": []},
+    "timestamp": TIME,
+    "headers": {"a number": 5, "text": "id", "no pairs": [5]},
+}
+STORE_METHODS = [
+    "store",
+    "get_state_store",
+    "get_key_value_store",
+    "get_timestamped_key_value_store",
+    "get_versioned_key_value_store",
+    "get_window_store",
+    "get_timestamped_window_store",
+    "get_session_store",
+]
 
 FUNCTIONS: dict[str, dict[str, Wrong]] = {
     "consume": {"topic": TOPIC, "key": TYPE, "value": TYPE, "partition": PARTITION, "start": COUNT, "as_": FORM},
@@ -432,16 +454,76 @@ FUNCTIONS: dict[str, dict[str, Wrong]] = {
     },
     "open_store": {"application": APPLICATION, "name": {"one that there is not": "other"}, "max_age": DURATION},
     "Kafka": {"servers": {"a number": 5, "empty": "", "a list": []}, "timeout": {"text": "soon", "NaN": math.nan}},
-    "TopologyTestDriver": {"topology": OPTION, "application_id": NAME},
-}
+    "columnar": {"function": NO_FUNCTION | {"text": "value", "one of Python's own": len}},
+    "pipe": {
+        "steps": FUNCTION | {"a function that returns nothing": lambda stream: None},
+        "records": ROWS,
+        "key": TYPE,
+        "value": TYPE,
+    },
+    "Topology.describe": {"format": FORM},
+    "Topology.batches": {
+        "application_id": NAME | {"nothing": None},
+        "topic": TOPIC | {"one that the topology does not read": "other", "one that it writes": "out"},
+        "key": COLUMN_NAME,
+        "value": COLUMN_NAME,
+        "timestamp": COLUMN_NAME,
+        "order": COLUMN_NAME | {"three columns": ("a", "b", "c")},
+        "timestamp_unit": {"a number": 5, "a word": "min", "a list": []},
+        "log": PLACE | {"one that is in memory": MemoryLog()},
+        "partitions": COUNT | {"none": 0},
+        "name": {"a number": 5, "empty": "", "a list": []},
+        "on_error": {"a word": "ignore"},
+        "on_eror": {"a setting that there is not": "skip"},
+    },
+    "TopologyTestDriver": {"topology": OPTION, "application_id": NAME, "partitions": COUNT | {"none": 0}},
+    "TopologyTestDriver.pipe_input": PIPED
+    | {"topic": TOPIC, "key": {"a number": 5, "a list": []}, "partition": PARTITION},
+    "TopologyTestDriver.pipe_record_list": {"topic": TOPIC, "records": ROWS},
+    "TopologyTestDriver.advance_wall_clock_time": {"duration": DURATION},
+    "TopologyTestDriver.create_input_topic": {
+        "topic": TOPIC,
+        "key": TYPE,
+        "value": TYPE,
+        "start": TIME,
+        "auto_advance": DURATION,
+    },
+    "TopologyTestDriver.create_output_topic": {"topic": TOPIC, "key": TYPE, "value": TYPE},
+    "TopologyTestDriver.read_output": {"topic": TOPIC},
+    "TopologyTestDriver.stream_time": {"node": NAME | {"one that there is not": "other"}},
+    "TopologyTestDriver.timeline": {"node": NAME | {"one that there is not": "other"}},
+    "TestInputTopic.advance_time": {"duration": DURATION},
+    "TestInputTopic.pipe_input": PIPED,
+    "TestInputTopic.pipe_value_list": {"values": LISTED, "start": TIME, "advance": DURATION},
+    "TestInputTopic.pipe_key_value_list": {"pairs": ROWS, "start": TIME, "advance": DURATION},
+    "TestInputTopic.pipe_record_list": {"records": ROWS | {"pairs": [("a", "x")]}},
+} | {f"TopologyTestDriver.{method}": {"name": NAME | {"one that there is not": "other"}} for method in STORE_METHODS}
+"""The arguments of functions, each with what it cannot be."""
+
+NOT_TRIED = {"TopologyTestDriver.types_of": "the driver's own", "TopologyTestDriver.unread": "the driver's own"}
 GIVEN: dict[str, dict[str, Any]] = {
     "consume": {"topic": "t"},
     "produce": {"rows": [("a", "x", 0)], "topic": "t"},
     "produce_columns": {"columns": {"k": ["a"], "v": ["x"]}, "topic": "t", "key": "k", "value": "v"},
     "open_store": {"application": "app", "name": "counts"},
     "Kafka": {"servers": "localhost:9092"},
-    "TopologyTestDriver": {},
-}
+    "columnar": {"function": lambda keys, values: values},
+    "pipe": {"steps": lambda stream: stream, "records": [("a", "x")]},
+    "Topology.batches": {"application_id": "app", "topic": "in"},
+    "TopologyTestDriver.pipe_input": {"topic": "in", "key": "a", "value": "x"},
+    "TopologyTestDriver.pipe_record_list": {"topic": "in", "records": [("a", "x")]},
+    "TopologyTestDriver.advance_wall_clock_time": {"duration": "1 s"},
+    "TopologyTestDriver.create_input_topic": {"topic": "in"},
+    "TopologyTestDriver.create_output_topic": {"topic": "out"},
+    "TopologyTestDriver.read_output": {"topic": "out"},
+    "TopologyTestDriver.stream_time": {"node": "KSTREAM-SOURCE-0000000000"},
+    "TopologyTestDriver.timeline": {"key": "a"},
+    "TestInputTopic.advance_time": {"duration": "1 s"},
+    "TestInputTopic.pipe_input": {"key_or_value": "a", "value": "x"},
+    "TestInputTopic.pipe_value_list": {"values": ["x"]},
+    "TestInputTopic.pipe_key_value_list": {"pairs": [("a", "x")]},
+    "TestInputTopic.pipe_record_list": {"records": [Record("a", "x", 0)]},
+} | {f"TopologyTestDriver.{method}": {"name": "kept"} for method in ("store", "get_state_store", "get_key_value_store")}
 
 
 @pytest.fixture(scope="module")
@@ -454,13 +536,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def call(name: str, folder: Path, arguments: dict[str, Any]) -> Any:
     """Call a function with these arguments, and with what else it needs."""
-    given = dict(GIVEN[name])
-    if name == "TopologyTestDriver":
-        builder = StreamsBuilder()
-        builder.stream("in", value=str).to("out")
-        return TopologyTestDriver(**{"topology": builder.build(), **arguments})
+    given = GIVEN.get(name, {})
+    owner, _, method = name.rpartition(".")
+    if owner or name in ("TopologyTestDriver", "pipe"):
+        return _tried(owner, method, {**given, **arguments})
     if name in ("consume", "produce", "produce_columns"):
-        given["log"] = folder / "log"
+        given = {**given, "log": folder / "log"}
     result = getattr(penstock, name)(**{**given, **arguments})
     return list(result) if name == "consume" else result
 
@@ -484,7 +565,33 @@ def test_an_argument_of_a_function_that_cannot_be_meant_is_refused(
     assert sorted(world.iterdir()) == before, "nothing was made"
 
 
-@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name != "open_store"])
+def _tried(owner: str, method: str, given: dict[str, Any]) -> Any:
+    """Call a method of a topology or of its driver, or what makes these."""
+    if method == "pipe":
+        return pipe(**given)
+    builder = StreamsBuilder()
+    builder.stream("in", key=str, value=str).to("out")
+    builder.global_table("all", key=str, value=str, store="kept")
+    topology = builder.build()
+    if owner == "Topology":
+        return getattr(topology, method)(**given)
+    if not owner:
+        return TopologyTestDriver(**{"topology": topology, **given})
+    driver = TopologyTestDriver(topology)
+    return getattr(driver if owner == "TopologyTestDriver" else driver.create_input_topic("in"), method)(**given)
+
+
+@pytest.mark.parametrize("kind", [TopologyTestDriver, TestInputTopic, TestOutputTopic])
+def test_all_methods_of_the_driver_and_its_topics_are_tried(kind: Any):
+    for name, method in inspect.getmembers(kind, inspect.isfunction):
+        if not name.startswith("_") and len(inspect.signature(method).parameters) > 1:
+            assert f"{kind.__name__}.{name}" in FUNCTIONS | NOT_TRIED
+
+
+OF_OTHER_STORES = [f"TopologyTestDriver.{method}" for method in STORE_METHODS[3:]]
+
+
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in ("open_store", *OF_OTHER_STORES)])
 def test_a_function_works_with_arguments_that_are_meant(name: str, world: Path):
     call(name, world, {})
 

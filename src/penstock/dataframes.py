@@ -18,6 +18,7 @@ from penstock.log.tables import Chosen
 from penstock.messages import show
 from penstock.serdes import Serde
 from penstock.spark_python import lookup_python
+from penstock.topic_names import check_topic_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -83,6 +84,7 @@ def write(
             f"write takes a DataFrame of Spark; got {show(df)} of type {type(df).__name__}. penstock.produce takes "
             "rows, penstock.produce_columns DataFrames of pandas, polars or Arrow"
         )
+    check_topic_name(topic)
     if df.isStreaming and checkpoint is None:
         raise ConfigError("write: a streaming DataFrame needs checkpoint=, the place where Spark keeps its progress")
     place = None if checkpoint is None else spark_path(checkpoint, "write: checkpoint")

@@ -7,14 +7,17 @@ import sqlite3
 import threading
 from functools import partial, wraps
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.sql import types as spark_types
 
 from penstock import StreamsBuilder, produce, produce_columns, write
 from penstock.engine.spark import jvm, streams
 from penstock.engine.spark.shipping import dumps
-from penstock.errors import ConfigError, TopologyError
+from penstock.errors import ConfigError, PenstockError, TopologyError
+from penstock.log.memory import MemoryLog
 
 LOCK = threading.Lock()
 CONNECTION = sqlite3.connect(":memory:")
@@ -47,12 +50,93 @@ def topology(function: Any = str) -> Any:
         ({"slots": "4"}, "start: slots is a number of processes from 1 on, got '4'"),
         ({"on_progress": "print"}, r"start: on_progress is a function of \(progress\), .*; got 'print'"),
         ({"spark": "local"}, "start: spark is a SparkSession, got 'local' of type str"),
+        ({"drop": 5}, r'drop is a list of names, as in \["store"\]; got 5'),
+        ({"drop": None}, r"drop is a list of names, .*; got None"),
+        ({"drop": [5]}, r"drop is a list of names, .*; got \[5\]"),
+        ({"rename": 5}, r"rename maps old names to new ones, .*; got 5"),
+        ({"rename": {"old": 5}}, r"rename maps old names to new ones, .*; got \{'old': 5\}"),
+        ({"log": 5}, "log takes a path or a URL, got 5"),
+        ({"log": "s3://bucket"}, "log: 's3://bucket' is not a path on this machine"),
+        ({"trigger": float("nan")}, "start: trigger must be an int of milliseconds, .*; got nan"),
+        ({"slots": float("nan")}, "start: slots is a number of processes from 1 on, got nan"),
+        ({"on_progress": 5}, r"start: on_progress is a function of \(progress\), .*; got 5"),
+        ({"state_restore_listener": 5}, "start: state_restore_listener is a StateRestoreListener, got 5"),
+        ({"state_listener": 5}, "state_listener is a function of .*; got 5"),
+        ({"uncaught_exception_handler": 5}, "uncaught_exception_handler is a function of .*; got 5"),
         ({"on_eror": "skip"}, r"unknown setting 'on_eror' \(keyword\); .* \(did you mean 'on_error'\?\)"),
     ],
 )
 def test_wrong_arguments_are_refused_before_spark_starts(arguments: dict[str, Any], message: str):
     with pytest.raises(ConfigError, match=message):
         topology().start("app", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"spark": 5}, "run_batch takes a SparkSession; got 5 of type int"),
+        ({"sources": 5}, "run_batch takes a dict of a DataFrame for each topic; got 5 of type int"),
+        ({"sources": []}, r"run_batch takes a dict of a DataFrame for each topic; got \[\] of type list"),
+        ({"sources": {"in": 5}}, "run_batch: topic 'in': it takes a DataFrame of Spark; got 5 of type int"),
+        ({"sources": {5: 5}}, "run_batch: there is a DataFrame for topic 5, which the topology does not read"),
+        ({"key": 5}, "run_batch: key is the name of a column; got 5"),
+        ({"value": ["a"]}, r"run_batch: value is the name of a column; got \['a'\]"),
+        ({"timestamp": len}, "run_batch: timestamp is the name of a column; got <built-in function len>"),
+        ({"order": 5}, "run_batch: order is the column that says in which order rows arrived, or two.*; got 5"),
+        ({"timestamp_unit": "min"}, "run_batch: timestamp_unit is one of s, ms, us, ns; got 'min'"),
+        ({"log": 5}, "log takes a path or a URL, got 5"),
+        ({"log": "s3://bucket"}, "log: 's3://bucket' is not a path on this machine"),
+        ({"partitions": float("nan")}, "run_batch: partitions is a number from 1 on; got nan"),
+        ({"partitions": True}, "run_batch: partitions is a number from 1 on; got True"),
+        ({"stores": 5}, "run_batch: there is no store 5"),
+        ({"stores": [5]}, "run_batch: there is no store 5"),
+        ({"application_id": 5}, "5 at .* cannot be a name"),
+        ({"application_id": "app", "batch": 5}, "run_batch: batch is the name of what is given, .*; got 5"),
+        ({"batch": "b"}, "run_batch: batch='b' is a name under which rows count once in an application"),
+        ({"seed": 5}, "5 at .* cannot be a name"),
+        ({"seed": "app", "then": 5}, "run_batch: then is a dict of a place for each topic; got 5"),
+        ({"then": {"in": 0}}, "run_batch: then= says where a live program goes on behind a seed"),
+        ({"on_eror": "skip"}, r"unknown setting 'on_eror' \(keyword\)"),
+    ],
+)
+def test_wrong_arguments_of_a_batch_are_refused_before_spark_is_asked(arguments: dict[str, Any], message: str):
+    spark = SimpleNamespace(createDataFrame=lambda *_: pytest.fail("Spark was asked"))
+    with pytest.raises(PenstockError, match=message):
+        topology().run_batch(**{"spark": spark, "log": "log", **arguments})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"df": 5}, "write takes a DataFrame of Spark; got 5 of type int"),
+        ({"topic": 5}, "5 cannot be a topic's name"),
+        ({"topic": "a/b"}, "'a/b' cannot be a topic's name"),
+        ({"key": 5}, "write: there is no column 5; the columns are k, v, at"),
+        ({"key": ["k"]}, r"write: there is no column \['k'\]; the columns are k, v, at"),
+        ({"value": "other"}, "write: there is no column 'other'; the columns are k, v, at"),
+        ({"timestamp": len}, "write: there is no column <built-in function len>; the columns are k, v, at"),
+        ({"timestamp_unit": "min"}, "write: timestamp_unit is one of s, ms, us, ns; got 'min'"),
+        ({"log": 5}, "log takes a path or a URL, got 5"),
+        ({"log": "s3://bucket"}, "log: 's3://bucket' is not a path on this machine"),
+        ({"log": MemoryLog()}, "write: Spark needs a log that its processes share, not a MemoryLog"),
+        ({"partitions": float("nan")}, "topic 'out': a topic has at least 1 partition, got partitions=nan"),
+        ({"partitions": "many"}, "topic 'out': a topic has at least 1 partition, got partitions='many'"),
+        ({"checkpoint": 5}, "write: checkpoint takes a path or a URL, got 5"),
+        ({"checkpoint": "kafka://host"}, "write: checkpoint: Spark cannot keep its progress in 'kafka://host'"),
+    ],
+)
+def test_wrong_arguments_of_write_are_refused_before_spark_is_asked(arguments: dict[str, Any], message: str):
+    schema = _schema()
+    frame = SimpleNamespace(isStreaming=False, schema=schema, columns=schema.names)
+    with pytest.raises(ConfigError, match=message):
+        write(**{"df": frame, "topic": "out", "key": "k", "value": "v", "timestamp": "at", "log": "log", **arguments})
+    assert not Path("log").exists(), "nothing was made"
+
+
+def _schema() -> spark_types.StructType:
+    """That of a DataFrame with a column of keys, one of values and one of times."""
+    kinds = {"k": spark_types.StringType(), "v": spark_types.StringType(), "at": spark_types.LongType()}
+    return spark_types.StructType([spark_types.StructField(name, kind) for name, kind in kinds.items()])
 
 
 def test_an_application_without_a_name_is_refused():

@@ -410,7 +410,6 @@ class StreamsBuilder(KafkaNames):
         value: Any = None,
         name: str | None = None,
         consumed: Consumed[Any, Any] | None = None,
-        timestamp_unit: str | None = None,
     ) -> StreamsBuilder:
         """Add a store that every task has as a whole, and the processor that keeps it from a topic's records.
 

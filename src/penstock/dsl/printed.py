@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.calls import refuse_result
-from penstock.errors import ConfigError
+from penstock.locations import folder
 from penstock.plan.functions import check_type, user_function
 from penstock.plan.names import check_name, check_name_if_given
 from penstock.plan.options import Options, option
@@ -46,12 +46,13 @@ class Printed(Options):
     def to_file(self, path: str | Path) -> Printed:
         """To a file, at whose end lines are added; on a cluster each machine has its own.
 
+        Args:
+            path: its path, or ``file:///path``.
+
         Raises:
-            ConfigError: the path is empty.
+            ConfigError: that is no path on a machine.
         """
-        if not str(path):
-            raise ConfigError("Printed.to_file takes the path of a file, got ''")
-        return self._but(file=str(path))
+        return self._but(file=str(folder(path, "Printed.to_file")))
 
     @option
     def with_label(self, label: str) -> Printed:

@@ -57,9 +57,19 @@ def shared_log(log: Log | Kafka | Path | str | None, settings: Settings) -> Log:
     if not isinstance(where, Log | Kafka) and isinstance(place := log_place(where), Path):
         where = place.resolve()
     found = open_log(where)
-    if found.place is None:
-        raise ConfigError(f"an application on Spark needs a log that its processes share, not a {type(found).__name__}")
+    check_shared(found)
     return found
+
+
+def check_shared(log: Log | Kafka | Path | str | None) -> None:
+    """Raise ``ConfigError`` for what an application cannot have as its log, without opening it."""
+    if isinstance(log, Log):
+        if log.place is None:
+            raise ConfigError(
+                f"an application on Spark needs a log that its processes share, not a {type(log).__name__}"
+            )
+    elif log is not None and not isinstance(log, Kafka):
+        log_place(log)
 
 
 def _kafka_log(cluster: Kafka) -> Log:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from penstock.calls import why_unusable
 from penstock.errors import ConfigError, TopologyError
+from penstock.messages import show
 from penstock.serdes import Serde
 from penstock.topic_names import check_topic_name
 
@@ -38,8 +39,19 @@ def columnar(function: Callable[..., Any]) -> Callable[..., Any]:
     >>> @columnar
     ... def is_large(key, value):
     ...     return pc.greater(value, 100)
+
+    Raises:
+        ConfigError: it is no function, or one that cannot be marked, such as those of Python itself.
     """
-    setattr(function, _MARK, True)
+    if not callable(function):
+        raise ConfigError(f"columnar takes a function; got {show(function)} of type {type(function).__name__}")
+    try:
+        setattr(function, _MARK, True)
+    except (AttributeError, TypeError):
+        raise ConfigError(
+            f"columnar cannot mark {show(function)} of type {type(function).__name__}; give a function of your own "
+            "that calls it"
+        ) from None
     return function
 
 

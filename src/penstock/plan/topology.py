@@ -323,11 +323,13 @@ class Topology(Declarations):
             AlreadyRunningError: a program runs under the application id on this machine.
             FencedError: another program took the application over meanwhile; the batch does not count.
         """
-        from penstock.engine.batch.run import Columns, Role, run_batch
+        from penstock.engine.batch.arguments import Columns
+        from penstock.engine.batch.run import Role, run_batch
 
         columns = Columns(key, value, timestamp, order, timestamp_unit)
         role = Role(application_id, batch, seed, then)
-        return run_batch(self, spark, sources or {}, columns, role, log, partitions, stores, **settings)
+        frames = {} if sources is None else sources
+        return run_batch(self, spark, frames, columns, role, log, partitions, stores, **settings)
 
     def batches(
         self,
@@ -363,7 +365,7 @@ class Topology(Declarations):
             settings: settings as keywords.
 
         Raises:
-            ConfigError: the topology does not read the topic.
+            ConfigError: the topology does not read the topic, or another argument can be none of any batch.
 
         >>> from penstock import StreamsBuilder
         >>> builder = StreamsBuilder()
@@ -372,8 +374,8 @@ class Topology(Declarations):
         >>> def follow(orders):
         ...     return orders.writeStream.option("checkpointLocation", "lake/query").foreachBatch(take).start()
         """
+        from penstock.engine.batch.arguments import Columns
         from penstock.engine.batch.queries import batches
-        from penstock.engine.batch.run import Columns
 
         columns = Columns(key, value, timestamp, order, timestamp_unit)
         return batches(self, application_id, topic, columns, name, log=log, partitions=partitions, **settings)

@@ -12,6 +12,7 @@ from penstock.engine.shared.manifest import Manifest, Manifests
 from penstock.engine.shared.moved import Moved, last_moved
 from penstock.engine.shared.starts import Start, Starts
 from penstock.errors import ConfigError
+from penstock.messages import show
 from penstock.plan.topology import Topology
 from penstock.serdes import Serde, from_name
 from penstock.storage import Storage
@@ -183,9 +184,9 @@ def shapes_of(topology: Topology) -> dict[str, StoreShape]:
 
 def shape_named(name: str, known: dict[str, StoreShape]) -> StoreShape:
     """The store of a name; raises ``ConfigError`` when there is none."""
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         there = f"the stores are {', '.join(known)}" if known else "the application has no stores"
-        raise ConfigError(f"there is no store {name!r}; {there}")
+        raise ConfigError(f"there is no store {show(name)}; {there}")
     return known[name]
 
 

@@ -69,7 +69,7 @@ class Arrived:
 
     def timelines(self, key: Any, node: str | None = None) -> list[Timeline]:
         """A key's records in all steps, or in one; raises ``ConfigError`` where there is no such step."""
-        if node is not None and node not in self._nodes:
+        if node is not None and (not isinstance(node, str) or node not in self._nodes):
             there = f"these have: {', '.join(self._nodes)}" if self._nodes else "this topology has none that does"
             raise ConfigError(f"no step named {node!r} aggregates in windows; {there}")
         return [self._timeline(name, key) for name in (self._nodes if node is None else [node])]

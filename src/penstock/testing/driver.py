@@ -19,6 +19,7 @@ from penstock.engine.task.flow import Flow
 from penstock.engine.task.steps import Outputs, Write
 from penstock.engine.timing.idle import IdleTasks
 from penstock.errors import ConfigError, ProcessingError
+from penstock.messages import show
 from penstock.metrics import DROPPED, Metric, labelled, readable, total
 from penstock.ops.core.context import Context
 from penstock.ops.core.failures import Origin
@@ -49,6 +50,7 @@ from penstock.testing.records import (
     header_pairs,
     headers_of,
     in_order,
+    listed,
     old_of,
     place_of,
 )
@@ -261,11 +263,11 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
             ProcessingError: a record failed; those before it are processed.
         """
         self._source_types(topic)
+        rows = iter(listed(records, f"pipe_record_list into {topic!r}"))
         if topic not in self._batchable:
-            for record in records:
+            for record in rows:
                 self.pipe_input(topic, *checked_row(topic, record))
             return
-        rows = iter(records)
         while some := list(islice(rows, _BATCH)):
             given = [checked_row(topic, row) for row in some]
             if not self._run_batch(topic, given):
@@ -287,8 +289,16 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         self._drain()
 
     def stream_time(self, node: str) -> int:
-        """How far a step has come in time: the highest timestamp that it has seen, -1 before it has seen any."""
-        every = (numbers[node] for numbers in self._numbers().values() if node in numbers)
+        """How far a step has come in time: the highest timestamp that it has seen, -1 before it has seen any.
+
+        Raises:
+            ConfigError: there is no step of that name.
+        """
+        steps = [one.name for one in self.topology.nodes]
+        of_tasks = self._numbers().values()
+        if not isinstance(node, str) or not any(node in names for names in (steps, *of_tasks)):
+            raise ConfigError(f"no step is named {show(node)}; the steps are {', '.join(steps)}")
+        every = (numbers[node] for numbers in of_tasks if node in numbers)
         return max((clocks.get("stream_time", -1) for clocks in every), default=-1)
 
     def _numbers(self) -> dict[str, Numbers]:
@@ -332,11 +342,11 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
     def _source_types(self, topic: str) -> tuple[Serde, Serde]:
         """The types of keys and values of a topic that is read from outside."""
         self._check_open()
-        if topic not in self._sources:
+        if isinstance(topic, str) and topic not in self._sources:
             self._take_up(topic)
-        if topic not in self._sources or topic in self.topology.internal_topics:
+        if not isinstance(topic, str) or topic not in self._sources or topic in self.topology.internal_topics:
             known = ", ".join(self.topology.source_topics)
-            raise ConfigError(f"the topology does not read a topic {topic!r}; it reads {known}")
+            raise ConfigError(f"the topology does not read a topic {show(topic)}; it reads {known}")
         return self._sources[topic][0].part.node.types
 
     def _take_up(self, topic: str) -> None:

@@ -8,7 +8,11 @@ from typing import Any
 from penstock.dsl.builder import StreamsBuilder
 from penstock.dsl.kstream import KStream
 from penstock.dsl.ktable import KTable
+from penstock.errors import ConfigError
+from penstock.messages import show
+from penstock.plan.functions import user_function
 from penstock.testing.driver import TopologyTestDriver
+from penstock.testing.records import checked_row, listed
 
 
 def pipe(
@@ -27,11 +31,22 @@ def pipe(
 
     >>> pipe(lambda stream: stream.map_values(str.upper), [("a", "hello")])
     [('a', 'HELLO')]
+
+    Raises:
+        TopologyError: the steps are no function of a stream.
+        ConfigError: the function gives neither a stream nor a table, or a record has another form.
     """
+    user_function(steps, "pipe", ("stream",))
+    rows = [checked_row("in", tuple(one) if isinstance(one, list) else one) for one in listed(records, "pipe")]
     builder = StreamsBuilder()
     result = steps(builder.stream("in", key=key, value=value))
+    if not isinstance(result, KStream | KTable):
+        raise ConfigError(
+            f"pipe takes a function that returns the stream or the table whose records are wanted; this one returned "
+            f"{show(result)} of type {type(result).__name__}"
+        )
     (result.to_stream() if isinstance(result, KTable) else result).to("out")
     driver = TopologyTestDriver(builder.build())
-    for number, record in enumerate(records):
-        driver.pipe_input("in", record[0], record[1], record[2] if len(record) > 2 else number)
+    for number, (its_key, its_value, *rest) in enumerate(rows):
+        driver.pipe_input("in", its_key, its_value, *(rest or [number]))
     return [(record.key, record.value) for record in driver.read_output("out")]

@@ -16,6 +16,7 @@ from penstock.arrays import IntArray
 from penstock.batch import HEADERS, NO_RECORD, Batch, Changes, Origins, header_list, pairs_of, why_no_headers
 from penstock.columns import BytesColumn, Column
 from penstock.errors import ConfigError
+from penstock.messages import show
 from penstock.ops.core.failures import Origin
 from penstock.plan.node import Node
 from penstock.query.plain import decoded
@@ -66,6 +67,13 @@ def checked_row(topic: str, row: Any) -> tuple[Any, ...]:
             f"topic {topic!r}: a row is (key, value), (key, value, timestamp), (key, value, timestamp, headers) or a "
             f"Record; got {row!r}"
         )
+    return given
+
+
+def listed(given: Any, what: str) -> Iterable[Any]:
+    """Several things that are piped in one after the other; raises ``ConfigError`` for one thing."""
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise ConfigError(f"{what} takes a list; got {show(given)} of type {type(given).__name__}")
     return given
 
 

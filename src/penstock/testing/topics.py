@@ -8,12 +8,14 @@ from typing import Any
 from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError, NoSuchElementError
 from penstock.java_names import KafkaNames
+from penstock.messages import show
 from penstock.plan.physical import Part
 from penstock.plan.topology import Topology
 from penstock.record import Record
 from penstock.serdes import BYTES, Serde, of
 from penstock.settings import Settings
 from penstock.testing.piped import piped
+from penstock.testing.records import listed
 from penstock.times import to_timestamp
 
 Headers = Iterable[tuple[str, bytes]]
@@ -97,7 +99,8 @@ class TestInputTopic(KafkaNames):
             start: the time of the first, where the topic's clock is not to say it.
             advance: with ``start``: how much later each record is than the one before.
         """
-        self.pipe_key_value_list(((None, value) for value in values), start, advance)
+        every = listed(values, f"pipe_value_list into {self._topic!r}")
+        self.pipe_key_value_list(((None, value) for value in every), start, advance)
 
     def pipe_key_value_list(self, pairs: Iterable[tuple[Any, Any]], start: Any = None, advance: Duration = 0) -> None:
         """Process pairs of key and value, one after the other, as ``pipe_value_list`` does values.
@@ -112,13 +115,19 @@ class TestInputTopic(KafkaNames):
         [100, 110]
         """
         time, step = None if start is None else to_timestamp(start), to_ms(advance, "advance")
-        for key, value in pairs:
+        for pair in listed(pairs, f"pipe_key_value_list into {self._topic!r}"):
+            if not isinstance(pair, tuple | list) or len(pair) != 2:
+                raise ConfigError(
+                    f"pipe_key_value_list into {self._topic!r} takes pairs of key and value; got {show(pair)}. The "
+                    "pairs before it are processed"
+                )
+            key, value = pair
             self.pipe_input(key, value, time)
             time = None if time is None else time + step
 
     def pipe_record_list(self, records: Iterable[Record]) -> None:
         """Process records, one after the other; those whose time is None get it from the topic's clock."""
-        for record in records:
+        for record in listed(records, f"pipe_record_list into {self._topic!r}"):
             if not isinstance(record, Record):
                 raise ConfigError(
                     f"pipe_record_list into {self._topic!r} takes penstock.Record(key, value, timestamp); got "
@@ -324,10 +333,12 @@ class TopicAccess(KafkaNames):
 
     def unread(self, topic: str) -> list[Record]:
         """The records written to a topic that were not read yet; reading some removes them."""
-        if topic not in self._outputs and (self.topology.dynamic_sinks or topic in self.settings.dead_letters):
+        is_new = isinstance(topic, str) and topic not in self._outputs
+        if is_new and (self.topology.dynamic_sinks or topic in self.settings.dead_letters):
             self._outputs[topic] = []
-        if topic not in self._outputs:
-            raise ConfigError(f"the topology does not write a topic {topic!r}; it writes {', '.join(self._outputs)}")
+        if not isinstance(topic, str) or topic not in self._outputs:
+            known = ", ".join(self._outputs)
+            raise ConfigError(f"the topology does not write a topic {show(topic)}; it writes {known}")
         return self._outputs[topic]
 
     def types_of(self, topic: str) -> tuple[Serde, Serde]:

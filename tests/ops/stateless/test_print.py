@@ -54,5 +54,12 @@ def test_what_cannot_be_printed_to_is_refused():
         stream.print("seen.txt")
     with pytest.raises(TopologyError, match=r"with_key_value_mapper at .* takes a function of \(key, value\)"):
         stream.print(Printed.with_key_value_mapper(lambda value: value))
-    with pytest.raises(ConfigError, match="takes the path of a file, got ''"):
+    with pytest.raises(ConfigError, match=r"Printed\.to_file takes a path or a URL, got ''"):
         Printed.to_file("")
+    with pytest.raises(ConfigError, match=r"Printed\.to_file: 's3://bucket/seen' is not a path on this machine"):
+        Printed.to_file("s3://bucket/seen")
+
+
+def test_a_file_may_be_given_as_a_url(tmp_path):
+    Printed.to_file(f"file://{tmp_path}/seen.txt").printer("step")("a", 1)
+    assert (tmp_path / "seen.txt").read_text() == "[step]: a, 1\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from penstock.log.tables import Chosen
 from penstock.messages import nearest, show
 from penstock.plan.names import check_name
 from penstock.plan.topology import Topology
+from penstock.times import unit_named
 
 Named = Mapping[str, str] | str | None
 """A column of each topic's DataFrame; one name for all."""
@@ -50,6 +51,52 @@ class Source:
     def used(self) -> list[str]:
         """The columns that become keys and values."""
         return list(self.schema.names)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of DataFrames are, by topic or for all; see ``Topology.run_batch``."""
+
+    key: Named = None
+    value: Named = None
+    timestamp: Named = None
+    order: Order = None
+    timestamp_unit: Named = None
+
+    def check(self, method: str, topics: Collection[str]) -> None:
+        """Raise ``ConfigError`` for what cannot name columns of DataFrames for these topics, whatever they are."""
+        for name, given in vars(self).items():
+            by_topic = given if isinstance(given, Mapping) else {}
+            for topic in by_topic:
+                if topic not in topics:
+                    raise ConfigError(
+                        f"{method}: {name} names topic {topic!r}, for which there is no DataFrame"
+                        f"{nearest(str(topic), list(topics))}; there are some for {', '.join(topics) or 'none'}"
+                    )
+            for one in by_topic.values() if isinstance(given, Mapping) else [given]:
+                if name == "order":
+                    _order(method, one)
+                elif name == "timestamp_unit":
+                    unit_named(one, f"{method}: timestamp_unit")
+                elif one is not None and not isinstance(one, str):
+                    raise ConfigError(f"{method}: {name} is the name of a column; got {show(one)}")
+
+
+def check_partitions(method: str, partitions: Any) -> None:
+    """Raise ``ConfigError`` for what is no number of partitions."""
+    if partitions is not None and (not isinstance(partitions, int) or isinstance(partitions, bool) or partitions < 1):
+        raise ConfigError(f"{method}: partitions is a number from 1 on; got {show(partitions)}")
+
+
+def check_topic(method: str, topology: Topology, topic: Any) -> None:
+    """Raise ``ConfigError`` for a topic in whose place no DataFrame can stand."""
+    if topic not in topology.source_topics or topic in topology.sink_topics:
+        reads = [name for name in topology.source_topics if name not in topology.sink_topics]
+        why = "writes itself" if topic in topology.sink_topics else "does not read"
+        raise ConfigError(
+            f"{method}: there is a DataFrame for topic {topic!r}, which the topology {why}"
+            f"{nearest(str(topic), reads)}; it reads {', '.join(reads)}"
+        )
 
 
 def check_application(
@@ -102,36 +149,24 @@ def check_application(
     return BatchName(batch)
 
 
-def sources_of(
-    topology: Topology,
-    frames: Mapping[str, Any],
-    key: Named = None,
-    value: Named = None,
-    timestamp: Named = None,
-    order: Order = None,
-    timestamp_unit: Named = None,
-) -> dict[str, Source]:
+def check_frames(frames: Any) -> None:
+    """Raise ``ConfigError`` for DataFrames that are not given by topic."""
+    if not isinstance(frames, Mapping):
+        raise ConfigError(
+            f"run_batch takes a dict of a DataFrame for each topic; got {show(frames)} of type {type(frames).__name__}"
+        )
+
+
+def sources_of(topology: Topology, frames: Mapping[str, Any], columns: Columns) -> dict[str, Source]:
     """The DataFrames, each with what its columns are.
 
     Raises:
         ConfigError: a topic is none that the topology reads, a column does not exist or has a wrong type, or what is
             given for a topic is no DataFrame that can be read as a batch.
     """
-    if not isinstance(frames, Mapping):
-        raise ConfigError(
-            f"run_batch takes a dict of a DataFrame for each topic; got {show(frames)} of type {type(frames).__name__}"
-        )
     for topic, frame in frames.items():
         _check_frame(topology, topic, frame)
-    given = {"key": key, "value": value, "timestamp": timestamp, "order": order, "timestamp_unit": timestamp_unit}
-    for name, of_topics in given.items():
-        if isinstance(of_topics, Mapping):
-            for topic in of_topics:
-                if topic not in frames:
-                    raise ConfigError(
-                        f"run_batch: {name} names topic {topic!r}, for which there is no DataFrame"
-                        f"{nearest(str(topic), list(frames))}; there are some for {', '.join(frames) or 'none'}"
-                    )
+    given = vars(columns)
     return {
         topic: _source(topic, frame, {name: _of(given[name], topic) for name in given})
         for topic, frame in frames.items()
@@ -143,13 +178,7 @@ def _of(given: Any, topic: str) -> Any:
 
 
 def _check_frame(topology: Topology, topic: str, frame: Any) -> None:
-    if topic not in topology.source_topics or topic in topology.sink_topics:
-        reads = [name for name in topology.source_topics if name not in topology.sink_topics]
-        why = "writes itself" if topic in topology.sink_topics else "does not read"
-        raise ConfigError(
-            f"run_batch: there is a DataFrame for topic {topic!r}, which the topology {why}"
-            f"{nearest(str(topic), reads)}; it reads {', '.join(reads)}"
-        )
+    check_topic("run_batch", topology, topic)
     if not hasattr(frame, "isStreaming"):
         raise ConfigError(
             f"run_batch: topic {topic!r}: it takes a DataFrame of Spark; got {show(frame)} of type "

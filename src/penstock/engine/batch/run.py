@@ -12,7 +12,14 @@ from pyspark.sql import functions as f
 
 from penstock.engine.batch import frames
 from penstock.engine.batch.application import Application, Then, seeds_of
-from penstock.engine.batch.arguments import Named, Order, Source, check_application, sources_of
+from penstock.engine.batch.arguments import (
+    Columns,
+    Source,
+    check_application,
+    check_frames,
+    check_partitions,
+    sources_of,
+)
 from penstock.engine.batch.attempt import Job
 from penstock.engine.batch.committed import BatchCommit
 from penstock.engine.batch.names import BatchName
@@ -32,17 +39,6 @@ from penstock.plan.topology import Topology
 from penstock.query.commits import shapes_of
 from penstock.settings import Settings
 from penstock.times import wall_clock_ms
-
-
-@dataclass(frozen=True)
-class Columns:
-    """What the columns of DataFrames are, by topic or for all; see ``Topology.run_batch``."""
-
-    key: Named = None
-    value: Named = None
-    timestamp: Named = None
-    order: Order = None
-    timestamp_unit: Named = None
 
 
 @dataclass(frozen=True)
@@ -74,8 +70,9 @@ def run_batch(
     """See ``Topology.run_batch``."""
     if not hasattr(spark, "createDataFrame"):
         raise ConfigError(f"run_batch takes a SparkSession; got {show(spark)} of type {type(spark).__name__}")
-    if partitions is not None and (not isinstance(partitions, int) or isinstance(partitions, bool) or partitions < 1):
-        raise ConfigError(f"run_batch: partitions is a number from 1 on; got {show(partitions)}")
+    check_frames(sources)
+    columns.check("run_batch", sources)
+    check_partitions("run_batch", partitions)
     name = check_application(role.application_id, role.batch, role.seed, role.then, sources, stores)
     loaded = Settings.load(**settings).resolved() if role.id is None else settings_of(role.id, settings)
     with ExitStack() as stack:
@@ -83,7 +80,7 @@ def run_batch(
         if log is not None or role.id is not None:
             opened = stack.enter_context(closing(shared_log(log, loaded)))
         expanded = topology.completed_by(loaded).expanded([*sources, *(opened.topics() if opened is not None else ())])
-        given = sources_of(expanded, sources, **vars(columns))
+        given = sources_of(expanded, sources, columns)
         now = wall_clock_ms()
         found = {topic: frames.with_time(one, now) for topic, one in given.items()}
         run = _Run(spark, expanded, found, opened, _kept(expanded, stores), loaded)
@@ -163,12 +160,12 @@ def _kept(topology: Topology, stores: Iterable[str] | None) -> set[str]:
     known, specs = shapes_of(topology), topology.facts.named()
     if stores is None:
         return {name for name in known if specs[name].named_by_user}
-    names = [stores] if isinstance(stores, str) else list(stores)
+    names = [stores] if isinstance(stores, str) or not isinstance(stores, Iterable) else list(stores)
     for name in names:
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             there = ", ".join(known) or "none"
             raise ConfigError(
-                f"run_batch: there is no store {name!r}{nearest(name, list(known))}; the stores are {there}"
+                f"run_batch: there is no store {name!r}{nearest(str(name), list(known))}; the stores are {there}"
             )
     return set(names)
 

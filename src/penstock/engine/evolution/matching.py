@@ -48,14 +48,16 @@ class Wishes:
         rename = {} if rename is None else rename
         if not isinstance(rename, Mapping) or not all(isinstance(n, str) for pair in rename.items() for n in pair):
             raise ConfigError(f'rename maps old names to new ones, as in {{"old": "new"}}; got {rename!r}')
-        if isinstance(drop, str) or not all(isinstance(name, str) for name in drop):
+        is_list = isinstance(drop, Iterable) and not isinstance(drop, str)
+        names = tuple(drop) if is_list else ()
+        if not is_list or not all(isinstance(name, str) for name in names):
             raise ConfigError(f'drop is a list of names, as in ["store"]; got {drop!r}')
         twice = [name for name in rename.values() if list(rename.values()).count(name) > 1]
         if twice:
             raise ConfigError(f"rename gives two stores the name {twice[0]!r}; a store goes on as one")
-        if both := sorted(set(rename) & set(drop)):
+        if both := sorted(set(rename) & set(names)):
             raise ConfigError(f"{both[0]!r} is both renamed and dropped; say one of them")
-        return cls(dict(rename), frozenset(drop))
+        return cls(dict(rename), frozenset(names))
 
 
 NO_WISHES = Wishes()
