@@ -117,6 +117,11 @@ MISFITS: dict[str, tuple[Callable[[Any], Any], str, str]] = {
         "process at HERE forwarded 1 of type int where str is expected",
         "say value=int at process; without that the values keep the type they had",
     ),
+    "a number for a key of a processor": (
+        lambda s: s.process(lambda record, context: context.forward(record.with_key(1))),
+        "process at HERE forwarded the key 1 of type int where str is expected",
+        "say key=int at process; without that the keys keep the type they had",
+    ),
     "text of a join of two types": (
         lambda s: s.join(s.group_by_key().count(), lambda value, count: f"{value}{count}"),
         "join at HERE returned 'x1' of type str, and nothing tells the type of its results",

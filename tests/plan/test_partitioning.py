@@ -49,6 +49,12 @@ def test_a_processor_with_a_store_behind_a_step_that_changes_keys_is_warned_of(m
     assert "filterwarnings('ignore', category=penstock.PartitioningWarning)" in text
 
 
+def test_a_table_whose_stream_gets_other_keys_is_warned_of_in_its_line() -> None:
+    [text] = warned(lambda s: s.to_table().to_stream(lambda k, v: v["id"], key=str))
+    assert f" at {__file__}:" in text.partition(", and ")[2]
+    assert "gives records other keys, and they stay in the partitions of the old ones" in text
+
+
 @pytest.mark.parametrize(
     "steps",
     [
