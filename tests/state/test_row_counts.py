@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import random
+import re
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from penstock import Materialized, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows, Topology
 from penstock.engine.local import LocalApplication
 from penstock.query.rows import rows_of
 from penstock.testing import TopologyTestDriver
-from support.every_store import KEYS, Program, every_kind_of_store
+from penstock.watch.figures import Application
+from penstock.watch.prometheus import exposition
+from support.every_store import KEYS, THIRDS, Program, every_kind_of_store
 from support.topologies import EXAMPLES, topology_of
 
 KEEPING = [name for name in EXAMPLES if topology_of(name).facts.named()]
@@ -50,3 +56,69 @@ def test_rows_on_disk_only_are_counted_about(tmp_path: Path) -> None:
             else:
                 assert rows == read, name
         application.close()
+
+
+def shown_of(application: LocalApplication) -> dict[str, dict[str, int]]:
+    """The rows of each store as users see them: by where they are shown, and by store."""
+    looked = Application(application.stores())
+    metrics = list(looked.metrics().items())
+    told = exposition(looked)[0].decode()
+    shown: dict[str, dict[str, int]] = {
+        "page": {store: sizes["rows"] for store, sizes in looked.figures()["stores"].items()},
+        "metric": Counter(),
+        "Kafka's metric": Counter(),
+        "Prometheus": Counter(),
+        "Prometheus, of Kafka's": Counter(),
+    }
+    for metric, figure in metrics:
+        if metric.name == "estimate-num-keys-current":
+            shown["metric"][metric.node] += int(figure)
+        elif metric.name == "estimate-num-keys" and metric.scope == "state":
+            shown["Kafka's metric"][metric.node] += int(figure)
+    for name, label, store, figure in re.findall(
+        r'^penstock_(state_)?estimate_num_keys\{.*?\b(node|store)="(.+?)".*\} (\S+)$', told, re.MULTILINE
+    ):
+        assert label == ("store" if name else "node")
+        shown["Prometheus, of Kafka's" if name else "Prometheus"][store] += int(float(figure))
+    return shown
+
+
+def read_of(application: LocalApplication) -> dict[str, int]:
+    """How many rows a scan of each store finds."""
+    stores, names = application.stores(), application.coordinator.opened.topology.facts.named()
+    return {name: len(list(rows_of(stores.view(name)))) for name in names}
+
+
+def kept_in_memory() -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key=str, value=int)
+    grouped = stream.group_by_key()
+    grouped.count(Materialized.as_("counts").in_memory()).to_stream().to("counts")
+    windows = grouped.windowed_by(TimeWindows.of_size_and_grace(50, 10))
+    windows.count(Materialized.as_("windows").in_memory()).to_stream().to("windows")
+    sessions = grouped.windowed_by(SessionWindows.of_inactivity_gap_and_grace(30, 20))
+    sessions.count(Materialized.as_("sessions").in_memory()).to_stream().to("sessions")
+    sliding = grouped.windowed_by(SlidingWindows.of_time_difference_and_grace(20, 20))
+    sliding.count(Materialized.as_("sliding").in_memory()).to_stream().to("sliding")
+    versions = Materialized.as_versioned("versions", history_retention=400, segment_interval=50).in_memory()
+    stream.to_table(materialized=versions).to_stream().to("versions")
+    return builder.build()
+
+
+@pytest.mark.parametrize("topology", [every_kind_of_store, kept_in_memory])
+def test_the_page_the_metrics_and_prometheus_show_as_many_rows_as_are_read(
+    tmp_path: Path, topology: Callable[[], Topology]
+) -> None:
+    """Also of rows that an earlier program has left on disk: these are exact until keys that RocksDB has are written to
+    it once more, which it counts again, or are deleted. Stores are measured once a second at most."""
+    pytest.importorskip("prometheus_client", reason="comes with penstock[prometheus]")
+    program = Program(tmp_path, topology(), 2)
+    for third in THIRDS:
+        program.produce(*third)
+        application = program.start()
+        application.run_until()
+        read = read_of(application)
+        shown = shown_of(application)
+        application.close()
+        assert shown == dict.fromkeys(shown, read)
+        assert sum(read.values()) > 20
