@@ -6,13 +6,16 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from penstock.errors import PenstockError
 from penstock.testing.cuts import CutDriver
 from penstock.testing.oracle import chunks
-from penstock.testing.oracle.__main__ import main
+from penstock.testing.oracle.__main__ import main, run_case
+from penstock.testing.oracle.outcome import Outcome
 
 COUNTED = [("a", 1, 5), ("b", 1, 6), ("a", 2, 7)]
 
@@ -187,6 +190,90 @@ def test_seed_0_is_a_seed_and_cuts_each_case_in_its_own_way(monkeypatch):
     for seed in (0, 5, None):
         assert chunks.Cut(seed)(case("one")).error is None
     assert seeds == ["0-one", "5-one", None]
+
+
+def other_row(outcome: Outcome) -> None:
+    outcome.output[0]["value"] = 7
+
+
+def other_order(outcome: Outcome) -> None:
+    outcome.output.reverse()
+
+
+def other_time(outcome: Outcome) -> None:
+    outcome.output[-1]["timestamp"] += 1
+
+
+def row_too_few(outcome: Outcome) -> None:
+    outcome.output.pop()
+
+
+def other_topic(outcome: Outcome) -> None:
+    outcome.output.append({**outcome.output[0], "topic": "aside"})
+
+
+def other_store(outcome: Outcome) -> None:
+    outcome.stores["counts"].pop()
+
+
+def other_drops(outcome: Outcome) -> None:
+    outcome.dropped_total = 3
+
+
+CHANGES = {
+    other_row: "topic out",
+    other_order: "topic out",
+    other_time: "topic out",
+    row_too_few: "topic out",
+    other_topic: "topic aside",
+    other_store: "store counts",
+    other_drops: "drops",
+}
+
+
+def test_a_case_that_differs_from_kafka_in_the_same_way_without_cuts_shows_none():
+    for seed in (1, 2, 3):
+        assert chunks.Cut(seed).shows(WRONG, chunks.Cut(seed)(WRONG)) == []
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_cut_that_shows_is_noticed(change):
+    outcome = chunks.Cut(1)(WRONG)
+    change(outcome)
+    [shown] = chunks.Cut(1).shows(WRONG, outcome)
+    assert shown.startswith(f"a cut shows in {CHANGES[change]}: ")
+
+
+def test_the_order_of_a_stores_rows_is_no_difference():
+    outcome = chunks.Cut(1)(WRONG)
+    outcome.stores["counts"].reverse()
+    assert chunks.Cut(1).shows(WRONG, outcome) == []
+
+
+def test_cuts_may_show_with_caches_where_outputs_are_read_and_where_something_failed():
+    cached = {**WRONG, "config": {"statestore.cache.max.bytes": 1000}}
+    outputs_read = {**WRONG, "topology": [*WRONG["topology"], {"id": "s5", "op": "stream", "topic": "out"}]}
+    for differing in (cached, outputs_read):
+        outcome = chunks.Cut(1)(WRONG)
+        other_row(outcome)
+        assert chunks.Cut(1).shows(differing, outcome) == []
+    failed = Outcome(error=PenstockError("failed"), error_when="run")
+    assert chunks.Cut(1).shows(WRONG, failed) == []
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_a_case_in_which_a_cut_shows_fails_though_a_rule_lets_it_differ_from_kafka(seed, monkeypatch):
+    def outcome_of(cut: chunks.Cut, given: Any) -> Outcome:
+        outcome = whole(cut, given)
+        if cut.seed is not None:
+            outcome.output.reverse()
+        return outcome
+
+    whole = chunks.Cut.__call__
+    monkeypatch.setattr(chunks.Cut, "__call__", outcome_of)
+    lenient: Any = SimpleNamespace(differences=lambda given, outcome: [])
+    result, details = run_case(WRONG, chunks.Cut(seed), lenient)
+    assert (result, details[:24]) == (("passed", "") if seed is None else ("failed", "a cut shows in topic out"))
 
 
 def test_as_a_command(cases):
