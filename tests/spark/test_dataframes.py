@@ -42,6 +42,13 @@ def test_a_topic_is_read_with_the_columns_of_sparks_kafka_source(spark: Any, tmp
     ]
 
 
+def test_numbers_are_times_in_the_unit_that_is_said(spark: Any, tmp_path: Path):
+    rows = spark.createDataFrame([("a", 1_767_268_800), ("b", 1_767_268_801)], "k string, at long")
+    penstock.write(rows, "t", key="k", value="at", timestamp="at", log=tmp_path, timestamp_unit="s")
+    found = {record.key: (record.value, record.timestamp) for record in consume("t", key=str, log=tmp_path)}
+    assert found == {"a": (1_767_268_800, 1_767_268_800_000), "b": (1_767_268_801, 1_767_268_801_000)}
+
+
 def test_a_typed_topic_has_columns_of_what_is_in_it(spark: Any, tmp_path: Path):
     produce([("a", 1.5, 1_000), ("b", None, 2_500)], "floats", value=float, log=tmp_path)
     frame = read(spark, tmp_path, "floats").option("typed", "true").load()

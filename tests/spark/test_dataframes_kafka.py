@@ -40,6 +40,17 @@ def test_a_data_frame_goes_into_kafka_and_comes_out_of_it(spark: Any, cluster: C
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_data_frame_goes_into_the_kafka_of_the_setting(
+    spark: Any, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PENSTOCK_LOG", f"kafka://{cluster.servers}")
+    topic = f"{cluster.name}-set"
+    penstock.write(spark.createDataFrame([("a", 1)], "k string, n int"), topic, key="k")
+    assert [row[:2] for row in cluster.rows(topic)] == [(b"a", b'{"k":"a","n":1}')]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_records_of_many_tasks_are_in_the_partitions_of_their_keys_all_at_once(spark: Any, cluster: Cluster):
     topic = cluster.topic("many", 3)
     frame = spark.range(0, 30_000, numPartitions=4).selectExpr("string(id) as k", "id as v")

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import datasource as ds
+from pyspark.sql.types import LongType, StructField, StructType
 
 from penstock.engine.spark import session
 from penstock.engine.spark import source as stream_source
@@ -21,6 +22,7 @@ from penstock.engine.spark.pushed_filters import PushedFilters, is_exact
 from penstock.engine.spark.read_options import ReadOptions, check_for_batch
 from penstock.errors import ConfigError, OffsetOutOfRangeError
 from penstock.log.base import TopicInfo
+from penstock.log.consume import consume
 from penstock.log.file.log import FileLog
 from penstock.log.produce import produce
 
@@ -305,6 +307,44 @@ def test_a_limit_is_refused_where_spark_does_not_say_where_a_batch_begins(
     monkeypatch.setattr(stream_source, "ReadMaxRows", None)
     with pytest.raises(ConfigError, match=r"maxOffsetsPerTrigger needs Spark 4\.2 or newer, .* this is Spark \d"):
         stream(folder, maxOffsetsPerTrigger="5")
+
+
+SECONDS = [1_767_268_800, 1_767_268_801]
+"""Noon, and a second later."""
+
+
+def write_times(folder: Path, **options: str) -> None:
+    """Write two times that are numbers, in two tasks of one process."""
+    types = StructType([StructField("value", LongType()), StructField("timestamp", LongType())])
+    writer = source(folder, **options).writer(types, False)
+    written = [
+        writer.write(iter([pa.RecordBatch.from_pydict({"value": [time], "timestamp": [time]})])) for time in SECONDS
+    ]
+    writer.commit(written)
+
+
+def times_in(folder: Path, topic: str) -> list[int]:
+    return sorted(record.timestamp for record in consume(topic, log=folder))
+
+
+def test_the_option_says_in_which_unit_times_are_written_and_strange_years_are_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    with caplog.at_level("WARNING"):
+        write_times(tmp_path, topic="said", timestamp_unit="s")
+        assert caplog.messages == []
+        write_times(tmp_path, topic="meant-as-seconds")
+        write_times(tmp_path, topic="meant-as-seconds")
+    assert times_in(tmp_path, "said") == [NOON, NOON + 1000]
+    assert times_in(tmp_path, "meant-as-seconds") == sorted(SECONDS * 2)
+    [told] = caplog.messages
+    assert told.startswith("topic 'meant-as-seconds': its first records are of 1970-01-21T")
+    assert told.endswith('; timestamp_unit="s" says that they are in seconds')
+
+
+def test_a_unit_that_does_not_exist_is_refused(tmp_path: Path):
+    with pytest.raises(ConfigError, match="write: timestamp_unit"):
+        write_times(tmp_path, timestamp_unit="h")
 
 
 # --- how much at once ------------------------------------------------------------------------------------------------
