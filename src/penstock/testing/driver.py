@@ -29,9 +29,7 @@ from penstock.plan.physical import Part, SubTopology
 from penstock.plan.rewriting import matching
 from penstock.plan.topology import Topology
 from penstock.query.commits import shape_named, shapes_of
-from penstock.query.position import Position
-from penstock.query.stores import AnyView, view_of
-from penstock.query.versions import Live
+from penstock.query.stores import AnyView
 from penstock.record import Record
 from penstock.serdes import Serde
 from penstock.settings import Settings
@@ -55,7 +53,7 @@ from penstock.testing.records import (
     place_of,
 )
 from penstock.testing.stores import StoreAccess
-from penstock.testing.tasks import open_task
+from penstock.testing.tasks import open_task, view_over
 from penstock.testing.timeline import Timeline
 from penstock.testing.topics import TopicAccess
 from penstock.times import to_timestamp
@@ -358,14 +356,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
 
     def _view(self, name: str) -> AnyView:
         self._check_open()
-        shape = shape_named(name, self._shapes)
-        stores = {state.task: state.stores[name] for _, state, _ in self._tasks if name in state.stores}
-        if shape.format.is_everywhere:
-            stores = dict(list(stores.items())[:1])
-        position = Position.empty()
-        for (topic, partition), offset in self._offsets.items():
-            position = position.with_component(topic, partition, offset)
-        return view_of(Live(stores, dict.fromkeys(stores, position)), shape)
+        return view_over((state for _, state, _ in self._tasks), name, shape_named(name, self._shapes), self._offsets)
 
     def _origin(self, position: int) -> Origin:
         return self._current.origin(position)

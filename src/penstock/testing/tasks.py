@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from penstock.engine.shared.layout import TaskId
 from penstock.engine.shared.stores import stores_of
 from penstock.engine.task.flow import Flow
@@ -9,6 +11,10 @@ from penstock.ops.core.context import Context
 from penstock.ops.core.notes import CommitNotes, TaskFacts
 from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology
+from penstock.query.commits import StoreShape
+from penstock.query.position import Position
+from penstock.query.stores import AnyView, view_of
+from penstock.query.versions import Live
 from penstock.settings import Settings
 from penstock.state.task_context import TaskContext
 from penstock.state.task_state import TaskState
@@ -24,3 +30,20 @@ def open_task(
     context = Context(facts, CommitNotes(dropped_positions=[]))
     caching, is_first = settings.statestore_cache_max_bytes > 0, TaskId.parse(facts.task).partition == 0
     return Flow(topology, sub, state, context, caching, is_first), state, context
+
+
+def view_over(
+    states: Iterable[TaskState], name: str, shape: StoreShape, offsets: Mapping[tuple[str, int], int]
+) -> AnyView:
+    """A store of all tasks, for reading.
+
+    Args:
+        offsets: by topic and partition that of the last record that was read.
+    """
+    stores = {state.task: state.stores[name] for state in states if name in state.stores}
+    if shape.format.is_everywhere:
+        stores = dict(list(stores.items())[:1])
+    position = Position.empty()
+    for (topic, partition), offset in offsets.items():
+        position = position.with_component(topic, partition, offset)
+    return view_of(Live(stores, dict.fromkeys(stores, position)), shape)
