@@ -122,7 +122,9 @@ def test_what_is_not_there_is_told(penstock: Penstock):
     assert "'nobody' is no application with commits" in penstock("status", "nobody").err[0]
 
 
-def test_status_says_where_slots_live_and_how_many_tasks_have_moved(penstock: Penstock, folder: Path):
+def test_status_says_where_slots_live_and_how_many_tasks_have_moved(
+    penstock: Penstock, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
     log, settings = FileLog(folder / "log"), Settings()
     builder = StreamsBuilder()
     builder.stream("bags", key=str, value=str).group_by_key().count("bags")
@@ -131,7 +133,7 @@ def test_status_says_where_slots_live_and_how_many_tasks_have_moved(penstock: Pe
     application = LocalApplication(builder.build(), "spread", settings, log, storage)
     one, two = SlotPlace("1", "here", copy="there"), SlotPlace("2", "there")
     for places in ([one, two], [one, one], [one, two]):
-        application.places = places  # type: ignore[attr-defined]
+        monkeypatch.setattr(LocalApplication, "places", places)
         produce([("JFK", "x", 0)], "bags", str, str, log)
         application.run_until()
     application.close()

@@ -133,7 +133,7 @@ def test_the_year_in_one_process_equals_the_plain_computation(flights, tmp_path,
 
 
 @pytest.mark.slow
-def test_the_demo_prints_what_the_readme_shows_and_leaves_it_in_topics(flights, tmp_path):
+def test_the_demo_prints_what_its_page_shows_and_leaves_it_in_topics(flights, tmp_path):
     folder = tmp_path / "demo"
     command = [sys.executable, str(FOLDER / "main.py"), str(folder)]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -143,7 +143,7 @@ def test_the_demo_prints_what_the_readme_shows_and_leaves_it_in_topics(flights, 
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     lines = [line.rstrip() for line in ran.stdout.splitlines() if not line.startswith("flights ")]
-    (shown,) = readme.blocks("text")
+    shown = readme.blocks("text", readme.page("examples.md"))[0]
     shown = shown.replace(".venv/bin/penstock", "penstock").replace(".penstock/demo", str(folder))
     assert "\n".join(lines).strip() == shown.strip()
     expected = Plain(flights)

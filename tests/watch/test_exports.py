@@ -107,12 +107,13 @@ def test_the_dashboard_asks_for_figures_that_prometheus_gets(shop: Shop):
     assert asked <= there
 
 
-def test_figures_and_prometheus_say_where_slots_live(shop: Shop):
+def test_figures_and_prometheus_say_where_slots_live(shop: Shop, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("prometheus_client", reason="comes with penstock[prometheus]")
     assert Application(open_stores(shop.folder), shop.log).figures()["places"] == {
         "slots": [], "moved": 0, "moved_total": 0
     }  # fmt: skip
-    shop.running.places = [SlotPlace("1", "here", copy="there"), SlotPlace("2", "there")]  # type: ignore[attr-defined]
+    places = [SlotPlace("1", "here", copy="there"), SlotPlace("2", "there")]
+    monkeypatch.setattr(type(shop.running), "places", places)
     shop.sell(("kim", 1.0, 5_000))
     found = Application(open_stores(shop.folder), shop.log)
     assert found.figures()["places"]["slots"][0] == {"executor": "1", "host": "here", "tasks": 1, "copy": "there"}
