@@ -72,7 +72,7 @@ def log_of(topology: Topology, rows: Sequence[Row], partitions: int = 1) -> Memo
 def append(topology: Topology, log: MemoryLog, rows: Sequence[Row]) -> None:
     """Append records to topics, each of which says in its headers which one it is."""
     types = types_of(topology)
-    first = sum(sum(log.end_offsets(topic)) for topic in topology.source_topics)
+    first = sum(sum(log.end_offsets(topic)) for topic in given_topics(topology))
     for number, (topic, key, value, timestamp) in enumerate(rows, first):
         encoded = piped(key, types[topic][0], "key", topic), piped(value, types[topic][1], "value", topic)
         partitions = log.topic(topic).partitions
@@ -81,6 +81,11 @@ def append(topology: Topology, log: MemoryLog, rows: Sequence[Row]) -> None:
         with log.writer(topic, f"in-{number}") as writer:
             writer.write(placed, *encoded, np.array([timestamp], np.int64), headers)
         log.append(topic, writer.segments())
+
+
+def given_topics(topology: Topology) -> list[str]:
+    """The topics that a topology reads and does not write."""
+    return [topic for topic in topology.source_topics if topic not in topology.sink_topics]
 
 
 def types_of(topology: Topology) -> dict[str, Any]:
@@ -110,7 +115,7 @@ def live(topology: Topology, log: MemoryLog, parts: Sequence[Sequence[Row]] = ()
 
 def _of(topology: Topology, log: MemoryLog, before: dict[str, list[int]], application: LocalApplication) -> Outcome:
     """What an application has put out and keeps."""
-    topics = [topic for topic in log.topics() if topic not in before or topic in topology.sink_topics]
+    topics = [topic for topic in log.topics() if topic not in given_topics(topology)]
     outputs = {topic: list(_consumed(topology, log, topic, before)) for topic in topics}
     stores: dict[str, Records] = {name: [] for name in shapes_of(topology)}
     for name, shape in shapes_of(topology).items():
