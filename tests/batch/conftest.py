@@ -22,5 +22,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     builder = builder.config("spark.sql.shuffle.partitions", "2").config("spark.default.parallelism", "2")
     session = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse"))).getOrCreate()
     session.sparkContext.setLogLevel("OFF")
+    session.sparkContext.pythonExec = sys.executable  # the JVM may be an earlier file's, with another PATH
     yield session
     session.stop()

@@ -24,5 +24,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "3")
     session = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse"))).getOrCreate()
     session.sparkContext.setLogLevel("OFF")
+    session.sparkContext.pythonExec = sys.executable  # the JVM may be an earlier file's, with another PATH
     yield session
     session.stop()
