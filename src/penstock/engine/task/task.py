@@ -81,20 +81,7 @@ class Task:
         self.state = TaskState(str(id_), stores, settings.state, folder, self.checkpoint, context)
         self._observed = Observed(self.state)
         self.reader = reader([], settings.chunk_records, settings.chunk_bytes)
-        facts = TaskFacts(
-            task=str(id_),
-            application_id=layout.application_id,
-            handlers=settings.handlers,
-            origin=self._origin,
-            offsets=self._offsets,
-            origins=self._origins,
-            internal_topics=topology.internal_topics,
-            partitions_of=ChosenTopics(log, layout.partitions, settings).partitions_of,
-            wall_clock_ms=self._wall_clock_ms,
-            emit_interval_ms=settings.emit_interval_ms,
-            replays=settings.at_least_once,
-        )
-        self.context = Context(facts)
+        self.context = Context(self._facts(topology, layout))
         caching = settings.statestore_cache_max_bytes > 0
         self.context.is_traced = settings.metrics_recording_level == "TRACE"
         self._circle = layout.circle_of(id_.sub) or NO_CIRCLE
@@ -112,6 +99,23 @@ class Task:
         letters = settings.handlers.dead_letter_topic
         lines = {part.name: part.node.where for part in self.sub.parts if part.kind == "sink"}
         self._places = Places(log, storage, layout.partitions, internal, id_, letters, lines)
+
+    def _facts(self, topology: Topology, layout: Layout) -> TaskFacts:
+        """What the steps are told of the task."""
+        settings = self.settings
+        return TaskFacts(
+            task=str(self.id),
+            application_id=layout.application_id,
+            handlers=settings.handlers,
+            origin=self._origin,
+            offsets=self._offsets,
+            origins=self._origins,
+            internal_topics=topology.internal_topics,
+            partitions_of=ChosenTopics(self._log, layout.partitions, settings).partitions_of,
+            wall_clock_ms=self._wall_clock_ms,
+            emit_interval_ms=settings.emit_interval_ms,
+            replays=settings.at_least_once,
+        )
 
     def _wall_clock_ms(self) -> int:
         """The wall clock, which is not behind the driver's: or it would say again and again that something is due."""

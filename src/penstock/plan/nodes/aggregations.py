@@ -7,14 +7,14 @@ from typing import ClassVar
 
 from penstock.plan.aggregation import Aggregation as Aggregation
 from penstock.plan.columns import BOTH, KEY, Columns
-from penstock.plan.functions import Maker
 from penstock.plan.kept import Kept, KeptSessions, KeptSlidingWindows, KeptWindows
 from penstock.plan.node import Hold, Node, Stores, StoreSpec
+from penstock.plan.nodes.mapped import Aggregates
 from penstock.plan.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class StreamAggregate(Node):
+class StreamAggregate(Aggregates, Node):
     aggregation: Aggregation
     store: StoreSpec
 
@@ -23,31 +23,15 @@ class StreamAggregate(Node):
     keeps_columns: ClassVar[Columns] = KEY
     caches_last_update: ClassVar[bool] = True
 
-    @property
-    def reads_columns(self) -> Columns:
-        return self.aggregation.reads_columns
-
-    @property
-    def makes_value(self) -> Maker | None:
-        return self.aggregation.maker(self.store.types[1])
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TableAggregate(Node):
+class TableAggregate(Aggregates, Node):
     aggregation: Aggregation
     store: StoreSpec
 
     is_table: ClassVar[bool] = True
     keeps_input: ClassVar[bool] = True
     keeps_columns: ClassVar[Columns] = KEY
-
-    @property
-    def reads_columns(self) -> Columns:
-        return self.aggregation.reads_columns
-
-    @property
-    def makes_value(self) -> Maker | None:
-        return self.aggregation.maker(self.store.types[1])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -75,7 +59,7 @@ class CogroupInput(Node):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class WindowedAggregate(Node):
+class WindowedAggregate(Aggregates, Node):
     """An aggregation in windows; ``final`` if it sends on one result for each window, when it has closed."""
 
     aggregation: Aggregation
@@ -86,14 +70,6 @@ class WindowedAggregate(Node):
     is_table: ClassVar[bool] = True
     keeps_input: ClassVar[bool] = True
     keeps_columns: ClassVar[Columns] = KEY
-
-    @property
-    def reads_columns(self) -> Columns:
-        return self.aggregation.reads_columns
-
-    @property
-    def makes_value(self) -> Maker | None:
-        return self.aggregation.maker(self.store.types[1])
 
     @property
     def windowed_by(self) -> Windows:

@@ -8,6 +8,7 @@ from typing import ClassVar
 from penstock.plan.columns import BOTH, KEY, NEITHER, VALUE, Columns
 from penstock.plan.functions import Maker, UserFunction
 from penstock.plan.node import Node
+from penstock.plan.nodes.mapped import MapsRecords, MapsValues
 from penstock.serdes import Serde
 
 
@@ -24,7 +25,7 @@ class Filter(Node):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Map(Node):
+class Map(MapsRecords, Node):
     mapper: UserFunction
     key: Serde
     value: Serde
@@ -34,38 +35,18 @@ class Map(Node):
     makes_one: ClassVar[bool] = True
     keeps_columns: ClassVar[Columns] = NEITHER
 
-    @property
-    def function(self) -> UserFunction:
-        return self.mapper
-
-    @property
-    def makes_key(self) -> Maker:
-        return Maker(self.mapper, self.key)
-
-    @property
-    def makes_value(self) -> Maker:
-        return Maker(self.mapper, self.value)
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class MapValues(Node):
+class MapValues(MapsValues, Node):
     mapper: UserFunction
     value: Serde
 
     makes_one: ClassVar[bool] = True
     keeps_columns: ClassVar[Columns] = KEY
 
-    @property
-    def function(self) -> UserFunction:
-        return self.mapper
-
-    @property
-    def makes_value(self) -> Maker:
-        return Maker(self.mapper, self.value)
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FlatMap(Node):
+class FlatMap(MapsRecords, Node):
     mapper: UserFunction
     key: Serde
     value: Serde
@@ -74,33 +55,13 @@ class FlatMap(Node):
     changes_key: ClassVar[bool] = True
     keeps_columns: ClassVar[Columns] = NEITHER
 
-    @property
-    def function(self) -> UserFunction:
-        return self.mapper
-
-    @property
-    def makes_key(self) -> Maker:
-        return Maker(self.mapper, self.key)
-
-    @property
-    def makes_value(self) -> Maker:
-        return Maker(self.mapper, self.value)
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FlatMapValues(Node):
+class FlatMapValues(MapsValues, Node):
     mapper: UserFunction
     value: Serde
 
     keeps_columns: ClassVar[Columns] = KEY
-
-    @property
-    def function(self) -> UserFunction:
-        return self.mapper
-
-    @property
-    def makes_value(self) -> Maker:
-        return Maker(self.mapper, self.value)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

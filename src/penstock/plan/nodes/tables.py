@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.plan.columns import KEY, NEITHER, Columns
-from penstock.plan.functions import Maker, UserFunction
+from penstock.plan.functions import UserFunction
 from penstock.plan.node import Node, StoreSpec
+from penstock.plan.nodes.mapped import MapsRecords, MapsValues
 from penstock.serdes import Serde
 
 
@@ -43,7 +44,7 @@ class TableFilter(Node):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TableMapValues(Node):
+class TableMapValues(MapsValues, Node):
     mapper: UserFunction
     value: Serde
     store: StoreSpec | None = None
@@ -55,14 +56,6 @@ class TableMapValues(Node):
     makes_one: ClassVar[bool] = True
     keeps_columns: ClassVar[Columns] = KEY
 
-    @property
-    def function(self) -> UserFunction:
-        return self.mapper
-
-    @property
-    def makes_value(self) -> Maker:
-        return Maker(self.mapper, self.value)
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ToStream(Node):
@@ -70,7 +63,7 @@ class ToStream(Node):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TableGroupBy(Node):
+class TableGroupBy(MapsRecords, Node):
     """Turns each change of a table into what leaves its old group and what joins its new one."""
 
     mapper: UserFunction
@@ -80,18 +73,6 @@ class TableGroupBy(Node):
     changes_key: ClassVar[bool] = True
     is_table: ClassVar[bool] = True
     keeps_columns: ClassVar[Columns] = NEITHER
-
-    @property
-    def function(self) -> UserFunction:
-        return self.mapper
-
-    @property
-    def makes_key(self) -> Maker:
-        return Maker(self.mapper, self.key)
-
-    @property
-    def makes_value(self) -> Maker:
-        return Maker(self.mapper, self.value)
 
     @property
     def asks_old_of(self) -> tuple[Node, ...]:
