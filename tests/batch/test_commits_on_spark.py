@@ -183,11 +183,13 @@ def test_the_command_line_makes_a_commit_and_says_which(world: World, tmp_path: 
     given = [*files, "--batch", "morning", "--log", str(world.log), "--state-dir", str(tmp_path / "state")]
     first = subprocess.run([*command, *given], capture_output=True, text=True, cwd=tmp_path)
     assert (first.returncode, first.stdout) == (0, "")
-    assert re.fullmatch(r"shop: commit 1, 3 records, \d+\.\d s\n", first.stderr)
+    assert re.fullmatch(r"starting Spark \.\.\.\nshop: commit 1, 3 records, \d+\.\d s\n", first.stderr)
     again = subprocess.run([*command, *given, "--json"], capture_output=True, text=True, cwd=tmp_path)
     told = json.loads(again.stdout)
     assert (told["batch"], told["is_repeated"], told["records"]) == ("morning", True, 0)
     assert world.last("totals") == {"ann": 2, "bob": 1}
+    nothing = subprocess.run([*command, *given[8:]], capture_output=True, text=True, cwd=tmp_path)
+    assert "shop: there is nothing new; the application is at commit" in nothing.stderr
     wrong = subprocess.run([*command, "--input", "orders"], capture_output=True, text=True, cwd=tmp_path)
     assert "write it like --input orders=lake/orders" in wrong.stderr
 

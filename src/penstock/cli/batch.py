@@ -57,6 +57,8 @@ def batch(
     settings = load_settings(**{name: options.pop(name) for name in _SETTINGS})
     topology = load_program(program)
     id_ = application_id or default_application_id(program)
+    if not as_json:
+        say("starting Spark ...")
     with _session(settings, id_) as spark:
         began = time.monotonic()
         frames = {topic: _read(spark, path, options["format_"]) for topic, path in map(_input, inputs)}
@@ -96,6 +98,9 @@ def _tell_json(id_: str, name: str | None, result: BatchResult, seconds: float) 
 def _tell(id_: str, name: str | None, result: BatchResult, seconds: float) -> None:
     if result.is_repeated:
         say(f"{id_}: batch {name!r} counts already; nothing was done, the application is at commit {result.commit}")
+        return
+    if not result.records:
+        say(f"{id_}: there is nothing new; the application is at commit {result.commit}")
         return
     say(f"{id_}: commit {result.commit}, {count(result.records, 'record')}, {seconds:.1f} s")
     for loss in result.losses:

@@ -51,6 +51,9 @@ class BatchAttempt(Attempt):
     def run(self) -> bool:
         places = {task.name: task for task in self._tasks()}
         plan = self._plan()
+        is_new = any(one.end > one.start for ranges in plan.ranges.values() for one in ranges)
+        if not (is_new or self._job.sources or self._job.seeds is not None):
+            return False  # Spark has nothing to do
         done = [self._positioned(one, places[one.task], plan) for one in self._job.run(plan)]
         works = [TaskWork(one.task, self._entries[one.task], self._ends_of(places[one.task])) for one in done]
         self.take(works, {one.task: one for one in done})
