@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from cli.conftest import Penstock
+from penstock.engine.rescaling.rescale import Rescale
 from penstock.engine.shared.manifest import Manifests
+from penstock.errors import ConfigError
 from penstock.log.consume import consume
 from penstock.log.kafka.log import KafkaLog
 from support.kafka import Cluster
@@ -69,6 +71,26 @@ def test_refused_records_become_dead_letters_and_the_program_goes_on(
     assert stuck.losses() == [("dead-letter-records-total", "RefusedRecordError", 3)]
     again = penstock("publish", str(stuck.folder / "checkpoint"))
     assert again.err[0].startswith("Nothing waits: all records of commit")
+
+
+@pytest.mark.parametrize("how", [[], ["--execute"]], ids=["told", "done"])
+def test_a_topic_for_dead_letters_that_refuses_them_as_well_is_told_with_and_without_doing_it(
+    stuck: App, penstock: Penstock, how: list[str]
+):
+    stuck.cluster.configure(stuck.letters, {"cleanup.policy": "compact"})
+    before = Manifests(stuck.storage).numbers()
+    told = penstock("publish", str(stuck.folder / "checkpoint"), "--dead-letters", stuck.letters, *how)
+    assert told.code == 1
+    assert told.err[0].startswith(f"Error: topic {stuck.letters!r} refuses these records as well: topic")
+    assert told.err[0].endswith("Nothing was changed. Say another topic, or drop them")
+    assert Manifests(stuck.storage).numbers() == before
+
+
+def test_a_stuck_commit_is_in_the_way_of_a_rescale_which_says_so_without_doing_it(stuck: App):
+    with pytest.raises(
+        ConfigError, match=r"topics refuse records of commit 1, 3 in all: .* `penstock publish \S+` puts"
+    ):
+        Rescale(stuck.topology, stuck.storage, stuck.cluster.opened(), 2)
 
 
 def test_refused_records_can_be_dropped_and_are_counted(stuck: App, penstock: Penstock):

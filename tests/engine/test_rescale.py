@@ -195,17 +195,23 @@ def without_its_source(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Program
     return program
 
 
-def with_an_output_of_an_older_copy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
-    program = processed(folder, topology=counting())
-    program.log.wait()
-    shutil.copytree(program.log.root / "counts", folder / "copy")
-    program.process(*THIRDS[1])
-    program.process()  # begins with what the newest commit says of the one before
-    program.log.wait()
-    shutil.rmtree(program.log.root / "counts")
-    shutil.move(folder / "copy", program.log.root / "counts")
-    program.make_topics_anew(8)
-    return program
+def with_an_output_of_an_older_copy(starts: int) -> Make:
+    """A program whose output lacks the results of its last commit, after which it was started so many times."""
+
+    def made(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
+        program = processed(folder, topology=counting())
+        program.log.wait()
+        shutil.copytree(program.log.root / "counts", folder / "copy")
+        program.process(*THIRDS[1])
+        for _ in range(starts):
+            program.process()
+        program.log.wait()
+        shutil.rmtree(program.log.root / "counts")
+        shutil.move(folder / "copy", program.log.root / "counts")
+        program.make_topics_anew(8)
+        return program
+
+    return made
 
 
 MISPLACED = r"store 'counts' has rows in partition . whose keys Kafka's partitioner puts into others"
@@ -218,7 +224,10 @@ REFUSALS: dict[str, tuple[Make, type[PenstockError], str]] = {
     ),
     "records that wait": (waiting, ConfigError, "records wait in the repartition topics counts-repartition. Start"),
     "an output of an older copy": (
-        with_an_output_of_an_older_copy, CorruptDataError, "the log is older than the checkpoint: topic 'counts'",
+        with_an_output_of_an_older_copy(1), CorruptDataError, "the log is older than the checkpoint: topic 'counts'",
+    ),
+    "an output that lacks the newest commit's results alone": (
+        with_an_output_of_an_older_copy(0), CorruptDataError, "the log is older than the checkpoint: topic 'counts'",
     ),
     "no other partitions": (
         processed_counts, ConfigError, r"no source has another number of partitions than before: 'in' \(2\)",

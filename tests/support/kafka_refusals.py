@@ -34,17 +34,18 @@ class App:
         self.input, self.output, self.letters = (cluster.topic(name) for name in ("in", "out", "letters"))
         self.now = wall_clock_ms()
         self.storage = LocalStorage(folder / "checkpoint")
+        builder = StreamsBuilder()
+        builder.stream(self.input, key=bytes, value=bytes).to(self.output)
+        self.topology = builder.build()
 
     def send(self, *rows: tuple[bytes | None, bytes, int]) -> None:
         produce(rows, self.input, key=bytes, value=bytes, log=self.cluster.log)
         self.cluster.log.end_offsets(self.input)
 
     def run(self, **settings: Any) -> None:
-        builder = StreamsBuilder()
-        builder.stream(self.input, key=bytes, value=bytes).to(self.output)
         own = Settings.load(environment={}, folder=self.folder, **settings)
         log = self.cluster.opened()
-        application = LocalApplication(builder.build(), self.cluster.name, own, log, self.storage)
+        application = LocalApplication(self.topology, self.cluster.name, own, log, self.storage)
         try:
             application.run_until()
         finally:

@@ -49,6 +49,7 @@ def publish(application: str, dead_letters: str | None, drop: bool, execute: boo
             say(f"Nothing waits: all records of commit {stuck.sequence:,} of {stuck.application_id} are published.")
             return
         goal = None if drop else dead_letters or f"{stuck.application_id}-dead-letters"
+        found.check(dead_letters=goal)
         _show(stuck, goal)
         if execute:
             found.execute(goal)

@@ -100,6 +100,9 @@ class MemoryLog(Log):
             found.ends[segment.partition] += len(records)
         return True
 
+    def has_lost(self, topic: str, segments: Sequence[Segment]) -> bool:
+        return any(segment.file.name not in self._topic(topic).written for segment in segments)
+
     def trim(self, topic: str, starts: dict[int, int]) -> None:
         found = self._topic(topic)
         check_trim(topic, starts, found.ends)

@@ -7,20 +7,34 @@ have seen would be missing without a word.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from penstock.engine.shared.manifest import Manifest
 from penstock.errors import CorruptDataError
 from penstock.log.base import Log
 
 
-def check_outputs(log: Log, manifest: Manifest, outputs: Iterable[str], producer: str, application_id: str) -> None:
-    """Raise ``CorruptDataError`` when an output lacks results that were in it when a manifest was made."""
-    for topic in sorted(manifest.outputs.keys() & manifest.topics.keys() & set(outputs)):
+def check_outputs(log: Log, manifest: Manifest, outputs: Collection[str], producer: str, application_id: str) -> None:
+    """Raise ``CorruptDataError`` when an output lacks results that were in it when a manifest was made, or those of the
+    manifest itself, which cannot be put into it any more."""
+    for topic in sorted(manifest.outputs.keys() & set(outputs)):
         commit = manifest.outputs[topic]
-        is_same = log.exists(topic) and log.topic_id(topic) == manifest.topics[topic]
-        if is_same and log.lacks(topic, producer, commit):
+        if _is_same(log, topic, manifest) and log.lacks(topic, producer, commit):
             raise older(log, topic, producer, commit, application_id)
+    for topic in sorted(manifest.sinks.keys() & set(outputs)):
+        if _is_same(log, topic, manifest) and _is_lost(log, topic, producer, manifest):
+            raise older(log, topic, producer, manifest.sequence, application_id)
+
+
+def _is_same(log: Log, topic: str, manifest: Manifest) -> bool:
+    known = manifest.topics.get(topic)
+    return known is not None and log.exists(topic) and log.topic_id(topic) == known
+
+
+def _is_lost(log: Log, topic: str, producer: str, manifest: Manifest) -> bool:
+    """Whether a manifest's results are neither in an output nor beside it. A crash leaves them beside it; once they are
+    in it files may go, so these are looked for first."""
+    return log.has_lost(topic, manifest.sinks[topic]) and log.last_sequence(topic, producer) < manifest.sequence
 
 
 def older(log: Log, topic: str, producer: str, commit: int, application_id: str) -> CorruptDataError:

@@ -147,8 +147,7 @@ def publish_newest(
         CorruptDataError: an output was brought back from an older copy.
     """
     producer, outbox = producer_of(newest.application), log.with_outbox(storage, application_id)
-    others = [topic for topic in newest.topics if topic not in emptied]
-    check_outputs(log, newest, others, producer, application_id)
+    check_newest(log, newest, application_id, emptied)
     if not newest.sinks:
         return
     offsets = {
@@ -165,6 +164,12 @@ def publish_newest(
             except TopicNotFoundError:
                 if topic not in emptied:
                     raise older(log, topic, producer, newest.sequence, application_id) from None
+
+
+def check_newest(log: Log, newest: Manifest, application_id: str, emptied: Collection[str] = ()) -> None:
+    """Raise ``CorruptDataError`` when an output was brought back from an older copy, unless it is emptied next."""
+    kept = [topic for topic in newest.topics if topic not in emptied]
+    check_outputs(log, newest, kept, producer_of(newest.application), application_id)
 
 
 def read_up_to(newest: Manifest, kept: Description, topic: str, partition: int) -> int:

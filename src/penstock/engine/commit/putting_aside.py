@@ -23,7 +23,7 @@ from penstock.batch import HEADERS
 from penstock.engine.commit.attempt import attempt_name
 from penstock.engine.commit.claim import producer_of
 from penstock.engine.commit.invariants import PUT_ASIDE, refusal
-from penstock.engine.commit.publishing import publish_newest
+from penstock.engine.commit.publishing import check_newest, publish_newest
 from penstock.engine.shared.description import Description
 from penstock.engine.shared.manifest import Manifest, Manifests
 from penstock.engine.shared.starts import Start, Starts
@@ -108,6 +108,19 @@ class PuttingAside:
             return []
         return self._outbox.judged(producer, self._newest.sinks)
 
+    def check(self, emptied: Collection[str] = (), dead_letters: str | None = None) -> None:
+        """Ask what ``execute`` and ``publish`` refuse, and change nothing.
+
+        Raises:
+            CorruptDataError: an output was brought back from an older copy.
+            RefusedRecordError: the topic for dead letters refuses some as well.
+        """
+        check_newest(self._log, self._newest, self._start.application_id, emptied)
+        if dead_letters is not None and self._log.exists(dead_letters):
+            for judged in self._judged:
+                for error in self._log.refused(dead_letters, _letters_of(judged)).values() if judged.refused else ():
+                    raise _refused_as_well(dead_letters, error)
+
     def execute(self, dead_letters: str | None) -> None:
         """Put aside what topics refuse, if they refuse anything; publishing is the next step.
 
@@ -180,10 +193,7 @@ class PuttingAside:
         segments = self._written(topic, f"{name}-letters", pieces)
         for one in self._outbox.judged(producer_of(self._newest.application), {topic: segments}):
             for why in one.refused.values():
-                raise RefusedRecordError(
-                    f"topic {topic!r} refuses these records as well: {why}. Nothing was changed. Say another topic, or "
-                    "drop them"
-                )
+                raise _refused_as_well(topic, why)
         return segments
 
     def _written(self, topic: str, name: str, pieces: Sequence[tuple[int, Records]]) -> list[Segment]:
@@ -191,6 +201,12 @@ class PuttingAside:
             for partition, records in pieces:
                 writer.write(partition, records.key, records.value, records.timestamp, records.headers)
         return writer.segments()
+
+
+def _refused_as_well(topic: str, why: RefusedRecordError | str) -> RefusedRecordError:
+    return RefusedRecordError(
+        f"topic {topic!r} refuses these records as well: {why}. Nothing was changed. Say another topic, or drop them"
+    )
 
 
 def _counted(judged: list[Judged]) -> dict[str, int]:

@@ -92,6 +92,7 @@ class Reset:
 
     Raises:
         ConfigError: it cannot be done to this application.
+        CorruptDataError: an output that stays was brought back from an older copy.
         TopicNotFoundError: a source does not exist.
     """
 
@@ -115,6 +116,9 @@ class Reset:
             dict(Counter(one.topic for one in self._refused.found.refused)),
             self._grown(),
         )
+        self._refused.check(self.plan.outputs)
+        for entry in self._newest.tasks.values() if not wanted.keep_state else ():
+            self._begins_of_global_tables(entry)
 
     def _read(self) -> tuple[Start, Description]:
         start = self._starts.of(self._newest)

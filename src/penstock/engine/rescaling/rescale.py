@@ -16,10 +16,9 @@ import msgspec
 import numpy as np
 
 from penstock.arrays import partitions
-from penstock.engine.commit.claim import producer_of
 from penstock.engine.commit.invariants import RESCALE, refusal
-from penstock.engine.commit.older_log import check_outputs
 from penstock.engine.commit.publishing import publish_newest, read_up_to
+from penstock.engine.commit.putting_aside import PuttingAside
 from penstock.engine.rescaling.moving import Moving
 from penstock.engine.shared.description import Description, description_of
 from penstock.engine.shared.layout import Layout, TaskId, global_place, layout_of
@@ -137,8 +136,7 @@ class Rescale:
 
     def _check(self) -> None:
         self._check_program()
-        newest, application_id = self._newest, self._start.application_id
-        check_outputs(self._log, newest, newest.topics, producer_of(newest.application), application_id)
+        self._check_published()
         self._check_waiting()
         if not self._changed:
             self._check_movable(list(self._subs.values()))
@@ -179,6 +177,18 @@ class Rescale:
             raise self._refused(
                 "the program is not the one that was last started: it reads other topics, or keeps other stores. Start "
                 "it once as it is, and rescale it then"
+            )
+
+    def _check_published(self) -> None:
+        """That what the newest commit has is in its topics, or gets there: execution begins with that."""
+        newest = PuttingAside(self._storage, self._log)
+        newest.check()
+        if newest.is_needed:
+            refused = newest.found.refused
+            raise self._refused(
+                f"topics refuse records of commit {newest.found.sequence:,}, {len(refused)} in all: topic "
+                f"{refused[0].topic!r}, partition {refused[0].partition}: {refused[0].why}. `penstock publish "
+                f"{self._start.application_id}` puts them aside. Rescale it then"
             )
 
     def _check_waiting(self) -> None:

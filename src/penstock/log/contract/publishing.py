@@ -58,6 +58,10 @@ class Publishing(ABC):
         """Whether an append that was made to a topic is certainly not in it; False where nobody can tell."""
         return False
 
+    def has_lost(self, topic: str, segments: Sequence[Segment]) -> bool:
+        """Whether what was written to be appended to a topic is certainly gone; False where nobody can tell."""
+        return False
+
     def judged(self, producer: str, sinks: Mapping[str, Sequence[Segment]]) -> list[Judged]:
         """The records of a commit that are not in their topics yet, with those that these refuse."""
         return []

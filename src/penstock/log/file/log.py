@@ -237,6 +237,9 @@ class FileLog(Log):
         producers = self._topic(topic).fresh().producers
         return producers.get(producer, -1) < sequence and len(producers) < MAX_PRODUCERS  # else it may be forgotten
 
+    def has_lost(self, topic: str, segments: Sequence[Segment]) -> bool:
+        return not self._topic(topic).has_written(segments)
+
     def trim(self, topic: str, starts: dict[int, int]) -> None:
         upkeep.trim(self._topic(topic), starts, lambda state: check_trim(topic, starts, state.ends))
 

@@ -112,5 +112,9 @@ class OpenTopic:
 
     def check_written(self, segments: Sequence[Segment]) -> None:
         """Raise ``TopicNotFoundError`` for segments whose files are not there: they were for another topic."""
-        if not all((self.segments.folder / name).exists() for name in {segment.file.name for segment in segments}):
+        if not self.has_written(segments):
             raise removed_meanwhile(self.folder.name)
+
+    def has_written(self, segments: Sequence[Segment]) -> bool:
+        """Whether the files of segments are there."""
+        return all((self.segments.folder / name).exists() for name in {segment.file.name for segment in segments})
