@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 
 from bench import (
+    batches,
     commits,
     executors,
     expiry,
@@ -51,6 +52,8 @@ MEASUREMENTS: list[tuple[str, Callable[[Plan], Section]]] = [
     ("PASS", passthrough.measure),
     *((workload.name, partial(marginal.measure, workload=workload)) for workload in WORKLOADS),
     *((f"KAFKA-{workload.name}", partial(on_kafka.measure, workload=workload)) for workload in on_kafka.measured()),
+    ("BATCH", batches.measure),
+    ("SEED", batches.measure_seed),
     ("VERSIONS", versions.measure),
     ("STORE", remembered.measure),
     ("W8", latency.measure),

@@ -50,14 +50,14 @@ class SparkOperators:
     def run(self, workload: Workload, inputs: Inputs) -> Run:
         folder = self._work / "run"
         shutil.rmtree(folder, ignore_errors=True)
-        sources = [str(self._filled(name, count)) for name, count in inputs.items()]
+        sources = [str(self.filled(name, count)) for name, count in inputs.items()]
         command = [sys.executable, "-m", "bench.spark_job", workload.name, *sources, "--work", str(folder)]
         cost = run(command)
         found = digest(workload.result, _content(folder / "out"))
         shutil.rmtree(folder)
         return Run(cost, found)
 
-    def _filled(self, name: str, count: int) -> Path:
+    def filled(self, name: str, count: int) -> Path:
         """A folder with a set of so many records, made when it is not there."""
         folder = self._work / f"{name}-{count}"
         if not folder.exists():

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from multiprocessing.util import Finalize
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,6 +20,7 @@ from penstock.errors import ConfigError
 from penstock.testing import broker
 from support import secure, spark_classes
 from support.folders import MEMORY
+from support.left_behind import kill_left_behind
 
 if TYPE_CHECKING:
     from support.kafka import Cluster
@@ -52,6 +53,15 @@ def pytest_configure(config: pytest.Config) -> None:
         folder = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="penstock-tests-", dir=MEMORY)
         tempfile.tempdir = None  # chosen anew
         Finalize(None, shutil.rmtree, [folder], {"ignore_errors": True}, exitpriority=_LAST)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Nothing that tests started lives on: whoever waits for the output of the run would wait for all of it."""
+    if not hasattr(config, "workerinput"):
+        run = str(os.getpid())
+        for line in kill_left_behind(_RUN, run, _broker_folder(run).name):
+            terminalreporter.write_line(f"left behind, and killed: {line[:300]}")
 
 
 @pytest.fixture(scope="session")
