@@ -20,7 +20,7 @@ import msgspec
 import pyarrow as pa
 import xxhash
 
-from penstock.errors import CorruptDataError, StoreError
+from penstock.errors import CorruptDataError, PenstockError, StoreError
 from penstock.faults import check_disk
 from penstock.locations import folder
 from penstock.masking import masked
@@ -132,13 +132,37 @@ class Storage(ABC):
     def read_verified(self, ref: FileRef, at: int = -1) -> Any:
         """The bytes of a file, or of its part that begins at some place, checked; raises ``CorruptDataError``."""
         try:
-            data = self.read(ref.name) if at < 0 else self.read_part(ref.name, at, ref.size)
+            data = self._part(ref.name, at, ref.size)
+            ref.verify(data, self.shown)
         except FileNotFoundError:
-            raise CorruptDataError(
+            missing = (
                 f"{self.shown}/{ref.name} is missing: {ref.size} bytes were committed; restore the file from a backup"
-            ) from None
-        ref.verify(data, self.shown)
+            )
+            raise self._misplaced(ref, at, missing) from None
+        except CorruptDataError as error:
+            raise self._misplaced(ref, at, str(error)) from None
         return data
+
+    def _part(self, name: str, at: int, size: int) -> Any:
+        return self.read(name) if at < 0 else self.read_part(name, at, size)
+
+    def namesakes(self, name: str) -> Iterator[str]:
+        """The files of the same name in the folders beside a file's own, as those of other tasks are."""
+        folder, _, file = name.rpartition("/")
+        above = folder.rpartition("/")[0]
+        for other in self.list(above) if above else ():
+            if other != name and other.rpartition("/")[2] == file and other.count("/") == name.count("/"):
+                yield other
+
+    def _misplaced(self, ref: FileRef, at: int, damage: str) -> CorruptDataError:
+        """The error for a file that is not what was committed: it may lie in the place of another one."""
+        for other in self.namesakes(ref.name):
+            try:
+                ref.verify(self._part(other, at, ref.size), self.shown)
+            except (OSError, PenstockError):
+                continue
+            return CorruptDataError(exchanged(damage, self.shown, ref.name, other))
+        return CorruptDataError(damage)
 
 
 class LocalStorage(Storage):
@@ -190,6 +214,22 @@ class LocalStorage(Storage):
 
     def _path(self, name: str) -> Path:
         return self.root / inside(name)
+
+
+def exchanged(damage: str, place: str, name: str, other: str) -> str:
+    """What to say of a file when what belongs there lies in the place of another one.
+
+    >>> print(exchanged("c/deltas/0_0/7 is damaged; restore it", "c", "deltas/0_0/7", "deltas/0_1/7"))
+    c/deltas/0_0/7 is damaged; what was committed as this file is whole, in the place of c/deltas/0_1/7. \
+Nothing was changed, and nothing is lost. Stop all programs of the application, exchange the folders c/deltas/0_0 and \
+c/deltas/0_1, or these two files alone if others are in their places, and start again
+    """
+    folders = [f"{place}/{one.rpartition('/')[0]}" for one in (name, other)]
+    return (
+        f"{damage.partition(';')[0]}; what was committed as this file is whole, in the place of {place}/{other}. "
+        "Nothing was changed, and nothing is lost. Stop all programs of the application, exchange the folders "
+        f"{folders[0]} and {folders[1]}, or these two files alone if others are in their places, and start again"
+    )
 
 
 def inside(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import re
 import shutil
 from collections.abc import Callable
 from functools import cache
@@ -68,16 +69,22 @@ class Place:
 
     def run(self, *turns: int) -> Place:
         for turn in turns:
-            rows = [(f"k{(7 * i + turn) % 12}", (5 * i) % 9 + turn, 700 * turn + 20 * i) for i in range(30)]
-            produce(rows, "in", key=str, value=int, log=self.log)
-            tasks = self.folder / "tasks"
-            application = LocalApplication(self.topology, "app", self.settings, self.log, self.storage, tasks)
-            try:
-                application.run_until()
-            finally:
-                application.close()
+            self.produce(turn)
+            self.process()
         self.log.wait()
         return self
+
+    def produce(self, turn: int) -> None:
+        rows = [(f"k{(7 * i + turn) % 12}", (5 * i) % 9 + turn, 700 * turn + 20 * i) for i in range(30)]
+        produce(rows, "in", key=str, value=int, log=self.log)
+
+    def process(self) -> None:
+        tasks = self.folder / "tasks"
+        application = LocalApplication(self.topology, "app", self.settings, self.log, self.storage, tasks)
+        try:
+            application.run_until()
+        finally:
+            application.close()
 
     def outcome(self) -> dict[str, Any]:
         """All that is in the output topics and in the stores."""
@@ -250,14 +257,50 @@ def test_newest_snapshots_that_changed_places_are_passed_over(
 
 
 @pytest.mark.parametrize("folder_of", ["snapshots", "deltas"])
+@pytest.mark.parametrize("opened", [in_folder, in_object_store])
 def test_folders_of_the_checkpoint_that_changed_places_are_refused_by_name_when_they_are_needed(
-    stopped: Path, tmp_path: Path, folder_of: str
+    stopped: Path, tmp_path: Path, folder_of: str, opened: Callable[[Path], Storage]
 ):
-    place = Place(shutil.copytree(stopped, tmp_path / "app"))
-    swap(*(place.folder / "checkpoint" / folder_of / task for task in ("0_0", "0_1")))
-    shutil.rmtree(place.folder / "tasks")
-    with pytest.raises(CorruptDataError, match=rf"checkpoint/{folder_of}/0_[01]/.*backup"):
+    """The error names both files and the way out, which ends where an undisturbed run does."""
+    folder = shutil.copytree(stopped, tmp_path / "app")
+    place = Place(folder, opened(folder))
+    folders = [folder / "checkpoint" / folder_of / task for task in ("0_0", "0_1")]
+    swap(*folders)
+    shutil.rmtree(folder / "tasks")
+    shown = re.escape(f"{place.storage.shown}/{folder_of}")
+    with pytest.raises(CorruptDataError) as refused:
         place.run(8)
+    assert re.search(
+        rf"{shown}/0_([01])/(\S+) .*; what was committed as this file is whole, in the place of "
+        rf"{shown}/0_(?!\1)[01]/\2\. .* exchange the folders {shown}/0_\1 and {shown}/0_(?!\1)[01], or these two files",
+        str(refused.value),
+    )
+    swap(*folders)
+    shutil.rmtree(folder / "tasks", ignore_errors=True)
+    assert place.run(9).outcome() == undisturbed(stopped, 8, 9)
+
+
+def test_delta_files_that_changed_places_can_be_put_back_one_by_one_as_each_error_says(stopped: Path, tmp_path: Path):
+    place = Place(shutil.copytree(stopped, tmp_path / "app"))
+    deltas = place.folder / "checkpoint" / "deltas"
+    swap(deltas / "0_0", deltas / "0_1")
+    shutil.rmtree(place.folder / "tasks")
+    place.produce(8)
+    exchanged = []
+    while found := misplaced(place):
+        exchanged.append(found)
+        swap(*found)
+    assert len(exchanged) > 1
+    assert place.run(9).outcome() == undisturbed(stopped, 8, 9)
+
+
+def misplaced(place: Place) -> list[Path]:
+    """The two files that an error names; none when all is processed."""
+    try:
+        place.process()
+    except CorruptDataError as error:
+        return [Path(name) for name in re.findall(r"(\S+) is torn: .* in the place of (\S+)\. ", str(error))[0]]
+    return []
 
 
 def test_what_tasks_begin_with_after_a_rescale_is_refused_in_another_tasks_place(tmp_path: Path):

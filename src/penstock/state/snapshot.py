@@ -14,18 +14,19 @@ import logging
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from penstock.errors import CorruptDataError
+from penstock.errors import CorruptDataError, PenstockError
 from penstock.faults import crash_point
 from penstock.plain_files import remove_tree
 from penstock.state.database import Database
 from penstock.state.inventory import DamagedStateError, write_inventory
 from penstock.state.ownership import Owner, stranger
-from penstock.storage import FileRef, Storage, checksum, durable_file, map_file, seal, unseal
+from penstock.storage import FileRef, Storage, checksum, durable_file, exchanged, map_file, seal, unseal
 from penstock.untrusted import file_name
 
 _log = logging.getLogger(__name__)
@@ -145,14 +146,26 @@ def read_snapshot(storage: Storage, owner: Owner, commit: int, path: Path, base:
 
 
 def _read(storage: Storage, index: str, owner: Owner, commit: int) -> Snapshot:
-    try:
+    reason = "is missing"
+    with suppress(FileNotFoundError):
         found = unseal(storage.read(index), Snapshot, f"{storage.shown}/{index}")
-    except FileNotFoundError:
-        raise CorruptDataError(f"the snapshot {storage.shown}/{index} is missing; restore it from a backup") from None
-    reason = _stranger(found, index, owner, commit)
-    if reason:
-        raise CorruptDataError(f"the snapshot {storage.shown}/{index} {reason}; restore it from a backup")
-    return found
+        reason = _stranger(found, index, owner, commit)
+        if not reason:
+            return found
+    damage = f"the snapshot {storage.shown}/{index} {reason}; restore it from a backup"
+    for other in storage.namesakes(index):
+        if _is_owned(storage, other, index, owner, commit):
+            raise CorruptDataError(exchanged(damage, storage.shown, index, other))
+    raise CorruptDataError(damage)
+
+
+def _is_owned(storage: Storage, name: str, index: str, owner: Owner, commit: int) -> bool:
+    """Whether a file is the owner's snapshot, in the place of another one's."""
+    try:
+        found = unseal(storage.read(name), Snapshot, name)
+    except (OSError, PenstockError):
+        return False
+    return bool(found.owner.task) and not _stranger(found, index, owner, commit)
 
 
 def _stranger(found: Snapshot, index: str, owner: Owner, commit: int) -> str:
