@@ -1,14 +1,20 @@
 """Check the English of README, docs, CHANGELOG and public docstrings by scripts/prose.toml: phrases and long sentences.
 
 .venv/bin/python scripts/prose.py [FILE ...]
+.venv/bin/python scripts/prose.py --inside [PATH ...]
+
+With ``--inside`` it checks the source instead, all of it or the files and folders given: every docstring, the texts of
+attributes, and the messages of errors.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +22,7 @@ import griffe
 from reference import as_markdown
 
 ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "penstock"
 RULES = Path(__file__).with_name("prose.toml")
 ALLOWED = "<!-- prose: ok -->"
 FENCE = re.compile(r"^\s*(```|~~~)")
@@ -48,11 +55,12 @@ class Rules(NamedTuple):
     max_words: int
 
 
-def rules() -> Rules:
-    """Return the rule set of prose.toml."""
-    found = tomllib.loads(RULES.read_text(encoding="utf-8"))
-    phrases = [(re.compile(rf"\b(?:{one})\b", re.IGNORECASE), advice) for one, advice in found["rules"].items()]
-    return Rules(phrases, found["max_words"])
+def rules(*, inside: bool = False) -> Rules:
+    """Return the rule set of prose.toml; `inside` adds the rules for docstrings and messages of the source."""
+    file = tomllib.loads(RULES.read_text(encoding="utf-8"))
+    phrases = file["rules"] | (file["inside"] if inside else {})
+    patterns = [(re.compile(rf"\b(?:{phrase})\b", re.IGNORECASE), advice) for phrase, advice in phrases.items()]
+    return Rules(patterns, file["max_words"])
 
 
 def texts(markdown: str) -> Iterator[Text]:
@@ -135,13 +143,70 @@ def _listed(docstring: str) -> str:
     return ARGUMENT.sub("- ", SECTION.sub("", docstring))
 
 
-def main(files: list[str]) -> int:
-    """Print all findings; the exit code is 1 when there are any."""
+def inside(source: str) -> Iterator[Text]:
+    """Yield the docstrings, the texts of attributes and the messages of errors in a file, as Markdown, in its order."""
+    texts_found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            texts_found.append(Text(node.lineno, _listed(as_markdown(cleandoc(node.value.value)))))
+        elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            arguments = [*node.exc.args, *(keyword.value for keyword in node.exc.keywords)]
+            texts_found += [message for argument in arguments for message in _messages(argument)]
+    return iter(sorted(texts_found))
+
+
+def _messages(node: ast.AST) -> Iterator[Text]:
+    """Yield each string of an expression; a hole of an f-string counts as one word."""
+    if isinstance(node, ast.JoinedStr | ast.BinOp):
+        yield Text(node.lineno, _filled(node))
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield Text(node.lineno, node.value)
+    else:
+        for inner in ast.iter_child_nodes(node):
+            yield from _messages(inner)
+
+
+def _filled(node: ast.AST) -> str:
+    """Return the text of a string expression, with CODE in place of what is known only at run time."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_filled(part) for part in node.values)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _filled(node.left) + _filled(node.right)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else "CODE"
+
+
+def sources(paths: list[str]) -> list[Path]:
+    """Return the Python files among the paths and in their folders, in order; without paths, all of the source."""
+    files = []
+    for path in [Path(each).resolve() for each in paths] or [SOURCE]:
+        files += path.rglob("*.py") if path.is_dir() else [path]
+    return sorted(set(files))
+
+
+def check_inside(paths: list[str]) -> list[Finding]:
+    """Return the findings in the source, by file and line."""
+    found = []
+    given = rules(inside=True)
+    for file in sources(paths):
+        for text in inside(file.read_text(encoding="utf-8")):
+            place = f"{file.relative_to(ROOT)}:{text.line}"
+            found += [Finding(place, finding.said) for finding in check(text.words, place, given)]
+    return found
+
+
+def check_pages(files: list[str]) -> list[Finding]:
+    """Return the findings in the pages given; without any, in all pages and in the docstrings of the reference."""
     given, found = rules(), []
     for page in [Path(file).resolve() for file in files] or pages():
         found += check(page.read_text(encoding="utf-8"), str(page.relative_to(ROOT)), given)
     for place, text in [] if files else docstrings():
         found += [Finding(place, finding.said) for finding in check(text, place, given)]
+    return found
+
+
+def main(arguments: list[str]) -> int:
+    """Print all findings; the exit code is 1 when there are any."""
+    found = check_inside(arguments[1:]) if arguments[:1] == ["--inside"] else check_pages(arguments)
     for finding in found:
         print(f"{finding.place}: {finding.said}")
     if found:

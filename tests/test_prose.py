@@ -57,3 +57,38 @@ def test_docstrings_of_the_reference_are_checked_without_their_examples(prose: M
     assert any(place.startswith("src/penstock/settings.py") for place in found)
     assert len(found) > 400
     assert [one.words for one in prose.texts(text) if ">>>" in one.words] == []
+
+
+SOURCE = """
+class Files:
+    \"\"\"Files of before.
+
+    >>> anew
+    \"\"\"
+
+    room: int
+    \"\"\"What is left of the room, for ever.\"\"\"
+
+    def _open(self, name: str) -> None:
+        raise OSError(f"{name}: whoever reads {', '.join('anew')} " + "made it anew.", [f"for {name} ever"])
+"""
+
+
+def test_inside_docstrings_texts_of_attributes_and_messages_are_checked_in_the_order_of_the_file(
+    prose: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(prose, "ROOT", tmp_path)
+    (tmp_path / "files.py").write_text(SOURCE)
+    found = [(finding.place, finding.said.partition(":")[0]) for finding in prose.check_inside([str(tmp_path)])]
+    assert found == [
+        ("files.py:3", "'of before'"),
+        ("files.py:9", "'for ever'"),
+        ("files.py:9", "'What'"),
+        ("files.py:12", "'whoever'"),
+        ("files.py:12", "'anew'"),
+    ]
+
+
+def test_inside_a_hole_of_a_message_is_one_word(prose: ModuleType):
+    [text] = prose.inside('raise ValueError(f"{first + second} of {[one for one in many]!r}" + str(third) + "!")\n')
+    assert text.words == "CODE of CODECODE!"
