@@ -1,6 +1,6 @@
 """``count``, ``reduce`` and ``aggregate``: on grouped streams and on grouped tables.
 
-All of them fold values into the aggregates of a store. What differs is which rows they fold, and under which keys.
+All of them fold values into the aggregates of a store. They differ only in the rows that they fold, and in the keys.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from penstock.state.store import StateStore
 
 
 class Aggregate(Operator):
-    """What the three have in common: fold, write to the store, emit.
+    """The common part of all aggregations: fold, write to the store, emit.
 
     Args:
-        sends_old: whether somebody downstream needs old values.
+        sends_old: True if a later step needs old values.
         caching: emit the last update of each key and commit, instead of every one.
-        tells_stored: emit every update with the old value that the store had, as with caching.
+        tells_stored: emit every update with the previous value of the store as its old value, as with caching.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Aggregate(Operator):
             out.emit(self._cache.flush())
 
     def _changed(self, batch: Batch, subtract: Column | None) -> Changes | None:
-        """The changes of the aggregates of the records' keys."""
+        """Update the aggregates of the records' keys and return the changes."""
         if not len(batch):
             return None
         keys, codes = group_keys(batch.key.encoded())
@@ -70,7 +70,7 @@ class Aggregate(Operator):
         return self._apply(Groups.by_number(codes), keys, rows, batch)
 
     def _apply(self, groups: Groups, keys: Keys, rows: Rows, result: Batch) -> Changes | None:
-        """Fold rows into the store; ``result`` has what goes out for each of them, but for its value."""
+        """Fold rows into the store; ``result`` holds the emitted record of each row, apart from its value."""
         if self._versions is not None:
             return self._versions.apply(groups, keys, rows, result)
         located = self._store.locate(keys)
@@ -91,7 +91,7 @@ class Aggregate(Operator):
         return changes if folded.kept is None else changes.keep(folded.kept)
 
     def _note(self, keys: Keys, before: Values, codes: IntArray, values: Values, order: Order) -> None:
-        """Note the writes for those who look things up in the store; the store has not been written yet."""
+        """Note the writes for steps that look up this store. Call this before the store is written."""
         times = None
         if isinstance(self._store, WindowStore) and keys.times is not None:
             now = self._store.observed_stream_time
@@ -99,13 +99,13 @@ class Aggregate(Operator):
         self._context.chunk.note(self._store.name, Written(keys, before, codes, values, order, times))
 
     def _each(self, groups: Groups, before: Values, folded: Folded, result: Batch) -> Changes:
-        """All updates as a cache sends them on: old is what the store had, and not what an aggregate begins with."""
+        """All updates as a cache sends them on: the old value is the store's, never the initial aggregate."""
         times = _times_of_deletions(folded.new, result, folded.timestamps)
         changes = result.as_changes(folded.new, times, values_before(groups, before, folded.new))
         return changes if folded.kept is None else changes.keep(folded.kept)
 
     def _last_of_each(self, groups: Groups, before: Values, folded: Folded, result: Batch) -> Changes:
-        """The last update of each key, with the value that the store had before as the old one."""
+        """The last update of each key, with the store's previous value as its old value."""
         last = groups.last_rows
         chosen = np.argsort(last)
         if folded.kept is not None:  # a key whose rows all failed has no update
@@ -118,13 +118,13 @@ class Aggregate(Operator):
 
 
 def _times_of_deletions(new: Column, updates: Batch, times: IntArray) -> IntArray:
-    """The times of updates out of a cache: a deletion has the time of its record, as in Kafka Streams."""
+    """The times of updates that leave a cache: a deletion has the time of its record, as in Kafka Streams."""
     gone = new.null_mask()
     return times if gone is None else np.where(gone, updates.timestamp, times)
 
 
 class StreamAggregate(Aggregate):
-    """On a grouped stream: one aggregate for each key; records without key or value are dropped."""
+    """Aggregation of a grouped stream: one aggregate for each key. Records without key or value are dropped."""
 
     def step(self, batch: Batch, out: Collector) -> None:
         batch = complete(self._node, self._context, batch, "key", "value")
@@ -132,7 +132,8 @@ class StreamAggregate(Aggregate):
 
 
 class TableAggregate(Aggregate):
-    """On a grouped table: takes the old value of each change out of the aggregate and adds the new one."""
+    """Aggregation of a grouped table: subtracts the old value of each change from the aggregate and adds the new
+    one."""
 
     def step(self, batch: Batch, out: Collector) -> None:
         assert isinstance(batch, Changes)

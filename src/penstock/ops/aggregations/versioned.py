@@ -1,8 +1,8 @@
 """Aggregations into versioned stores (KIP-914).
 
-A put into a versioned store may be too late, or come out of order behind a deletion. Then the next record of the key
-still finds the aggregate from before. Keys to which that cannot happen in a chunk are folded all at once; the others
-one record of each key at a time.
+A put into a versioned store may be too late, or arrive out of order after a deletion. Then the next record of the key
+still finds the previous aggregate. Keys that are safe from this within the chunk are folded all at once. The others are
+folded in turns, one record of each key at a time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class VersionedAggregateStore:
     """Folds rows into the aggregates of a versioned store.
 
     Args:
-        sends_old: whether somebody downstream needs old values.
+        sends_old: True if a later step needs old values.
     """
 
     def __init__(self, node: str, context: Context, fold: Fold, store: VersionedStore, sends_old: bool):
@@ -41,7 +41,7 @@ class VersionedAggregateStore:
         self._sends_old = sends_old
 
     def apply(self, groups: Groups, keys: Keys, rows: Rows, result: Batch) -> Changes:
-        """Fold rows into the store; ``result`` has what goes out for each of them, but for its value."""
+        """Fold rows into the store; ``result`` holds the emitted record of each row, apart from its value."""
         codes = groups.unsort(groups.group)
         folded = self._fold_all(groups, keys, codes, rows)
         kept = np.arange(len(codes)) if folded.kept is None else np.flatnonzero(folded.kept)
@@ -72,7 +72,7 @@ class VersionedAggregateStore:
         return _joined(parts)
 
     def _comes_in_order(self, groups: Groups, keys: Keys, before: Values, times: IntArray) -> BoolArray:
-        """For which keys every put is certain to be the latest."""
+        """True for the keys whose every put is certain to be the latest version."""
         ordered = times[groups.order]
         first = ordered[groups.starts]
         now = np.maximum(np.maximum.accumulate(times), self._store.observed_stream_time)
@@ -89,7 +89,7 @@ class VersionedAggregateStore:
         return self._fold.fold(groups, part, _take(rows, chosen))
 
     def _fold_by_turns(self, chosen: IntArray, keys: Keys, codes: IntArray, rows: Rows) -> list[_Part]:
-        """First the first row of each key, then the second, and so on."""
+        """Fold the first row of each key, then the second, and so on."""
         times = rows.timestamps
         now = np.maximum(np.maximum.accumulate(times), self._store.observed_stream_time)
         puts = VersionedPuts(self._store, keys, codes[:0], times[:0], binary([]))
@@ -118,7 +118,7 @@ class _Part(NamedTuple):
 
 
 def _joined(parts: list[_Part]) -> Folded:
-    """What came of all rows, in their order."""
+    """The results of all parts, in the order of their rows."""
     rows = np.concatenate([part.rows for part in parts])
     back = np.argsort(rows)
     kept = None

@@ -1,1 +1,1 @@
-"""What every operator is made of: the operator itself, its context, calls of users' functions, groups and folds."""
+"""The parts shared by all operators: the operator interface, its context, calls of user functions, groups and folds."""

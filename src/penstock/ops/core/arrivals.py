@@ -1,4 +1,4 @@
-"""What a chunk brings into a task: which input records, and how stream time moves on with them."""
+"""The input records of a chunk, and the stream time at each of them."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Arrivals:
 
     positions: IntArray
     times: IntArray
-    """The stream time when each of them is processed."""
+    """The stream time when each record is processed."""
     before: int
-    """The stream time before the first; -1 when there was no record yet."""
+    """The stream time before the first record; -1 if no record has arrived yet."""
 
     @classmethod
     def of(cls, batches: Iterable[Batch], clock: StreamTime) -> Arrivals:
-        """Those that came out of a task's sources; the task's stream time moves on."""
+        """Collect the records that a task's sources emitted, and advance the task's stream time."""
         every = list(batches)
         before = clock.now
         if not every:
@@ -49,7 +49,8 @@ class Arrivals:
         return int(self.times[row]) if row >= 0 else self.before
 
     def first_at(self, time: int) -> int | None:
-        """The position of the record with which stream time reaches a time; None when none of the chunk does."""
+        """The position of the record that brings stream time to ``time`` or beyond; None if no record of the chunk
+        does."""
         row = int(self.times.searchsorted(time))
         return int(self.positions[row]) if row < len(self.times) else None
 

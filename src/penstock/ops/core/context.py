@@ -1,4 +1,4 @@
-"""What a task lends its operators: what it knows, what they note, and what to do with a record that fails."""
+"""The context that a task gives its operators: facts, notes, and the handling of records that fail."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ CLOSED_WINDOW = "expired-window"
 
 
 class Context:
-    """One task's surroundings, as its operators see them: facts for as long as it works, notes for a commit, and notes
-    for a chunk."""
+    """One task's surroundings, as its operators see them: facts that last as long as the task, notes for one commit,
+    and notes for one chunk."""
 
     def __init__(self, facts: TaskFacts, commit: CommitNotes | None = None, chunk: ChunkNotes | None = None):
         self.facts = facts
         self.commit = commit or CommitNotes()
         self.chunk = chunk or ChunkNotes()
         self.is_traced = False
-        """Whether figures of the recording level ``TRACE`` are wanted."""
+        """True if figures of the recording level ``TRACE`` are wanted."""
         self.held_records = 0
-        """How many updates the caches of tables hold until the commit."""
+        """The number of updates that the caches of tables hold until the commit."""
 
     def uncounted(self) -> Context:
-        """These surroundings for work that another task counts."""
+        """Return this context for work that another task counts already."""
         facts = replace(self.facts, handlers=replace(self.facts.handlers, counts=False))
         return Context(facts, CommitNotes(failed=self.commit.failed), self.chunk)
 
     def of_old_values(self) -> Context:
-        """These surroundings for functions of values that were new before: what failed then is counted already."""
+        """Return this context for functions of previous values: failures were counted when those values were new."""
         return _OfOldValues(self.facts, self.commit, self.chunk)
 
     def put(self, store: str, puts: VersionedPuts, order: Order) -> None:
-        """Have puts into a versioned store written: at once, or at the end of the chunk if somebody looks up what was
-        valid in between."""
+        """Write puts into a versioned store: at the end of the chunk if another step looks up earlier versions in it,
+        and at once otherwise."""
         asked = self.facts.joined_completely if self.chunk.is_depth_first else self.facts.looked_up_as_of
         if store in asked:
             self.chunk.puts[store] = puts, order
@@ -56,11 +56,11 @@ class Context:
             puts.apply()
 
     def read(self, node: str, batch: Batch, *names: str) -> Batch:
-        """The batch as Kafka Streams' deserializers give it: null where bytes decode to None, and without the records
-        whose columns do not decode. Columns that nobody looks into are decoded only where that may give None.
+        """Return the batch as Kafka Streams' deserializers give it: null where bytes decode to None, and without the
+        records whose columns do not decode. Columns outside ``names`` are decoded only if their serde may give None.
 
         Args:
-            names: the columns that somebody looks into.
+            names: the columns whose contents the step uses.
         """
         for name in ("key", "value", "old"):
             column = getattr(batch, name, None)
@@ -75,7 +75,7 @@ class Context:
         return self.decoded(node, batch, *names)
 
     def decoded(self, node: str, batch: Batch, *names: str) -> Batch:
-        """The batch without the records whose columns do not decode."""
+        """Return the batch without the records whose columns do not decode."""
         for name in names:
             column = getattr(batch, name, None)
             if column is None or not (errors := undecodable(column)):
@@ -89,7 +89,7 @@ class Context:
         return batch
 
     def encoded(self, node: str, batch: Batch, *names: str, kind: str = PROCESSING) -> Batch:
-        """The batch without the records whose columns do not encode."""
+        """Return the batch without the records whose columns do not encode."""
         for name in names:
             column = getattr(batch, name, None)
             if column is None or not (errors := unencodable(column)):
@@ -103,22 +103,22 @@ class Context:
         return batch
 
     def count(self, name: str, node: str, by: int = 1, reason: str = "") -> None:
-        """Add to a counter, or take one figure into what is kept of all (see ``penstock.metrics``)."""
+        """Add to a counter, or combine a figure with the ones recorded so far (see ``penstock.metrics``)."""
         metric, counted = Metric(name, node, reason), self.commit.metrics
         counted[metric] = combined(name, counted[metric], by) if metric in counted else by
 
     def observe(self, name: str, node: str, figures: IntArray) -> None:
-        """Record figures of which the least, the largest and the average are kept."""
+        """Record figures of which the minimum, the maximum and the average are kept."""
         for one, figure in recorded(name, figures).items():
             self.count(one, node, figure)
 
     def see(self, name: str, by: int = 1, node: str = "", topic: str = "", scope: str = "") -> None:
-        """Add to a figure that depends on the clock, or on where commits are."""
+        """Add to a figure that depends on the clock or on where commits are."""
         metric, seen = Metric(name, node, topic, scope=scope), self.commit.observed
         seen[metric] = combined(name, seen[metric], by) if metric in seen else by
 
     def see_latency(self, node: str, timestamps: IntArray, scope: str = "") -> None:
-        """How old records are by the wall clock, in milliseconds, when they come in or go out (KIP-613)."""
+        """Record the age of records by the wall clock, in milliseconds, when they enter or leave (KIP-613)."""
         for one, figure in recorded(E2E_LATENCY, self.facts.wall_clock_ms() - timestamps).items():
             self.see(one, figure, node, scope=scope)
 
@@ -134,7 +134,7 @@ class Context:
                 self._log_drops(node, positions, reason)
 
     def expired(self, store: str, kind: str, count: int) -> None:
-        """Count records that a store did not take because its retention has passed.
+        """Count records that a store refused because its retention has passed.
 
         Args:
             kind: ``window`` or ``session``.
@@ -158,14 +158,15 @@ class Context:
         way_out: str = "",
         kind: str = PROCESSING,
     ) -> None:
-        """A record failed in a node: raise, or count it as left out, once however often it fails.
+        """Handle a record that failed in a node: raise, or count it as left out. A record is counted once, however
+        often it fails.
 
         Args:
-            kind: whether it failed in deserialization, in processing or in production.
+            kind: ``deserialization``, ``processing`` or ``production``.
 
         Raises:
-            ProcessingError: records that fail are to stop the program.
-            RegistryError: no record failed, a schema registry did.
+            ProcessingError: the handler stops the program for records that fail.
+            RegistryError: a schema registry failed, not the record.
         """
         if isinstance(error, RegistryError):
             raise error
@@ -184,7 +185,7 @@ class Context:
         self.commit.dead_letters.append(DeadLetter(failure.origin, failure.headers()))
 
     def _answer(self, failure: Failure, kind: str) -> str:
-        """What the handler says that is to be done: ``fail``, ``continue`` or ``dead_letter``."""
+        """Ask the handler what to do: ``fail``, ``continue`` or ``dead_letter``."""
         at, node, error = failure.origin, failure.node, failure.error
 
         def context() -> ErrorHandlerContext:
@@ -202,7 +203,8 @@ class Context:
 
 
 class _OfOldValues(Context):
-    """A failure stops the program if failures do: then the value was no failure before. Else it is not told again."""
+    """Context for running a function again on a previous value. The failure was counted when that value was new, so it
+    is ignored unless failures stop the program."""
 
     def failed(
         self,

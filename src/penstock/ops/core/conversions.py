@@ -1,4 +1,4 @@
-"""Columns that may not decode or encode: which rows of them do not."""
+"""Rows whose columns do not decode or encode."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.columns import Column
 from penstock.errors import RegistryError
 
 Errors = list[tuple[int, BaseException]]
-"""The rows that fail, and why."""
+"""The rows that fail, each with its error."""
 
 
 def undecodable(column: Column) -> Errors:
@@ -34,7 +34,7 @@ def without(batch: Batch, errors: Errors) -> Batch:
 
 
 def _failures(column: Column, convert: Callable[[], Any], errors: Callable[[], Errors]) -> Errors:
-    """The rows of a column that fail; none when the whole column converts."""
+    """The rows of a column that fail; empty if the whole column converts."""
     try:
         convert()
     except KeyboardInterrupt:
@@ -42,7 +42,7 @@ def _failures(column: Column, convert: Callable[[], Any], errors: Callable[[], E
     except BaseException as problem:
         if is_too_large(problem) or isinstance(problem, RegistryError):
             raise
-        # if no row fails it is the column as a whole that does, which no serde of ours does
+        # if no row fails by itself, the column as a whole does, which none of our serdes causes
         return errors() or [(row, problem) for row in range(len(column))]
     return []
 

@@ -1,4 +1,4 @@
-"""What is said of a record that failed: which one, where, why, and what to do about it."""
+"""Error messages about a failed record: which one, where, why, and what to do about it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SAFE = (
 
 
 _ERRORS = "__streams.errors"
-"""How the names of Kafka Streams' headers of dead letters begin."""
+"""The prefix of the names of Kafka Streams' dead letter headers."""
 
 
 class Origin(NamedTuple):
@@ -40,21 +40,22 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True)
 class Known:
-    """What the topology tells about keys and values."""
+    """What the topology knows about keys and values."""
 
     makers: Mapping[str, Made] = field(default_factory=dict)
-    """By steps, whose function made what they get."""
+    """By step: the functions that made the keys and values it receives."""
     types: Mapping[str, SourceTypes] = field(default_factory=dict)
-    """By topics, how they are read."""
+    """By topic: the types that it is read with."""
 
     def maker(self, node: str, column: str) -> Maker | None:
-        """Whose function made the keys or the values that a step gets."""
+        """The function that made the keys or the values that a step receives; None if they come straight from a
+        topic."""
         made = self.makers.get(node, Made())
         return made.key if column == "key" else made.value
 
 
 class Failure(NamedTuple):
-    """A record that failed in a step."""
+    """A record that failed in a step, with the error."""
 
     node: str
     origin: Origin
@@ -110,10 +111,10 @@ class Failure(NamedTuple):
 
 
 def misfit(column: str, serde: Serde, error: BaseException, maker: Maker | None) -> tuple[BaseException, str]:
-    """What is said of a key or a value that is not of the type of a step, and the way out.
+    """Return the error and the advice for a key or value that does not have the type its step expects.
 
     Args:
-        maker: whose function made it; None for what came out of a topic as it is.
+        maker: the function that made it; None if it came straight from a topic.
     """
     column = "key" if column == "key" else "value"
     got = error.got if isinstance(error, SerdeError) else None
@@ -144,11 +145,11 @@ def misfit(column: str, serde: Serde, error: BaseException, maker: Maker | None)
 def misfit_result(
     error: BaseException, serde: Serde | None, function: UserFunction | None
 ) -> tuple[BaseException, str]:
-    """What is said of an error that came of what a step's function gave, and the way out where its type is to blame.
+    """Return the error for a failed result of a step's function, and the advice if its type is to blame.
 
     Args:
-        serde: the type of what it gives, where that is known.
-        function: the user's; None for one of the step's own.
+        serde: the type of its results, if known.
+        function: the user's function; None for one of the step's own.
     """
     if serde is None or not isinstance(error, SerdeError):
         return error, ""
@@ -156,7 +157,7 @@ def misfit_result(
 
 
 def _of_java(error: BaseException) -> str:
-    """What stands here for a name of Kafka Streams' that a function uses and that is not here."""
+    """Advice for a function that uses a Kafka Streams name that Penstock does not have."""
     way = of_module(error.name or "") if isinstance(error, NameError) else ""
     return way and f"; {way}"
 
@@ -165,7 +166,7 @@ _FORWARDING = ("process", "process_values", "add_processor")
 
 
 def _as(error: SerdeError, text: str) -> SerdeError:
-    """An error with another text."""
+    """Return an error like this one with another text."""
     other = SerdeError(text)
     other.got, other.shown = error.got, error.shown
     return other
@@ -177,7 +178,7 @@ def _plain(serde: Serde) -> str:
 
 
 def way_out_of_reading(column: str, serde: Serde, source: SourceTypes | None) -> str:
-    """What to do about a key or a value that is not of the type that its source says."""
+    """Return the advice for a key or value that does not have the type its source declares."""
     column = "key" if column == "key" else "value"
     where = f" at {source.where}" if source is not None and source.where else ""
     return (
@@ -201,7 +202,7 @@ def blamed(error: BaseException, otherwise: UserFunction | None) -> UserFunction
 
 
 def _shown(data: bytes | None, serde: Serde | None) -> str:
-    """A key or value as the user knows it; its bytes where they do not decode."""
+    """A key or value as the user knows it; its bytes if they do not decode."""
     if data is None or serde is None:
         return show(data)
     try:
@@ -213,7 +214,7 @@ def _shown(data: bytes | None, serde: Serde | None) -> str:
 
 
 def _users_lines(error: BaseException) -> list[str]:
-    """Where the error came from, in the user's own code: the innermost line outside of this package."""
+    """The innermost line of the traceback outside of this package, which is the user's own code."""
     frames = traceback.extract_tb(error.__traceback__)
     users = [frame for frame in frames if not is_own_file(frame.filename)]
     return [f"{frame.filename}:{frame.lineno}: {frame.line}".removesuffix(": ") for frame in users[-1:]]

@@ -1,4 +1,4 @@
-"""Fields of a column of values, without a call of Python per record."""
+"""Fields of a column of values, read without a Python call per record."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _PLAIN: tuple[Any, ...] = (Any, dict)
 
 
 class FieldReader:
-    """Reads one field of the values of batches; what is not there is None.
+    """Reads one field of the values of a batch; a missing field reads as None.
 
-    JSON that nobody else looks into is not decoded beyond the field.
+    JSON that no other step decodes is parsed only up to the field.
     """
 
     def __init__(self, node: str, field: Field, context: Context):
@@ -34,7 +34,7 @@ class FieldReader:
         self._get = attrgetter(".".join(field.path))
 
     def column(self, batch: Batch, serde: Serde) -> tuple[Batch, Column]:
-        """The field of each value as a column; and the batch, without the records that do not decode."""
+        """The field of each value as a column, and the batch without the records that do not decode."""
         values = batch.value
         if isinstance(values, BytesColumn) and isinstance(values.serde, JsonSerde) and values.serde.type in _PLAIN:
             found = self._from_json(values)
@@ -44,7 +44,7 @@ class FieldReader:
         return batch, ValuesColumn(self._from_values(batch.value.decoded()), serde)
 
     def _from_json(self, values: BytesColumn) -> list[Any] | None:
-        """The fields, straight from the bytes; None when some values are not objects all the way."""
+        """The fields, read straight from the bytes; None if some value is no object along the path."""
         decode, get, data = self._decode, self._get_decoded, values.encoded()
         items = data.to_pylist()
         try:
@@ -52,7 +52,7 @@ class FieldReader:
                 found = list(map(get, map(decode, items)))
             else:
                 found = [None if item is None else get(decode(item)) for item in items]
-            if len(self._field.path) > 1 and None in found:  # the field's name may have dots itself
+            if len(self._field.path) > 1 and None in found:  # the field's name may contain dots itself
                 of = self._field.of
                 for row in [row for row, one in enumerate(found) if one is None]:
                     found[row] = None if items[row] is None else of(msgspec.json.decode(items[row]))
@@ -70,9 +70,9 @@ class FieldReader:
 
 
 def _decoder(path: tuple[str, ...]) -> Callable[[bytes], Any]:
-    """Decodes an object of JSON no further than a path into it, to objects with one field each.
+    """Make a decoder of JSON objects that reads one path and returns nested objects with one field each.
 
-    They hold no cycles, so the garbage collector need not know them, which costs a third less.
+    The objects hold no cycles and are hidden from the garbage collector, which saves a third of the time.
     """
     type_: Any = Any
     default: Any = {"default": None}

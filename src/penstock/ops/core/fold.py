@@ -28,39 +28,40 @@ from penstock.state.columns.rows import Values
 
 
 class Rows(NamedTuple):
-    """What is folded: one entry for each row, in processing order."""
+    """The rows to fold, in processing order."""
 
     keys: Callable[[], list[Any]]
     add: Column
-    """The values to add; null where there is nothing to add and ``subtract`` says what to do."""
+    """The values to add; null where there is nothing to add, if the aggregation has a ``subtract``."""
     subtract: Column | None
     timestamps: IntArray
     batch: Batch
-    """The records that the rows come from, and for each row the record: for errors."""
+    """The records that the rows come from, and the record of each row; both are for errors."""
     source: IntArray
 
 
 class Folded(NamedTuple):
-    """The aggregate of its group after each row, in processing order."""
+    """The aggregate of each row's group after that row, in processing order."""
 
     new: Column
     old: Column
-    """The aggregate before each row; for the first row of a group what the initializer gives, as in Kafka Streams."""
+    """The aggregate before each row; for the first row of a group it is the initializer's value, as in Kafka
+    Streams."""
     timestamps: IntArray
     kept: BoolArray | None
-    """Rows whose function did not fail; None when none did."""
+    """The rows whose function did not fail; None if none failed."""
 
 
 class Fold(ABC):
-    """How values become one."""
+    """Combines the values of a group into one aggregate."""
 
     @abstractmethod
     def fold(self, groups: Groups, before: Values, rows: Rows) -> Folded:
-        """Fold rows into the aggregates that the store has before."""
+        """Fold rows into the aggregates that the store holds."""
 
 
 def fold_of(aggregation: Aggregation, node: str, serde: Serde, context: Context) -> Fold:
-    """The way to fold of an aggregation."""
+    """Return the fold that carries out an aggregation."""
     if aggregation.kind == "count" and serde == INT:
         return Count()
     if aggregation.kind == "count":
@@ -88,7 +89,7 @@ def _reducer(reduce: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Any], Any
 
 
 class Count(Fold):
-    """How many values there are: added ones less those taken out again."""
+    """Counts values: the added ones minus the subtracted ones."""
 
     def fold(self, groups: Groups, before: Values, rows: Rows) -> Folded:
         base, present = INT.decode_numbers(before.data)
@@ -104,7 +105,8 @@ class Count(Fold):
         return Folded(NumberColumn(counts, INT), NumberColumn(counts - 1, INT), times, None)
 
     def _count_changes(self, groups: Groups, before: Values, rows: Rows, base: IntArray, exists: BoolArray) -> Folded:
-        """A group exists from its first added value on; before that there is nothing to take a value out of."""
+        """Count changes of a table. A group exists from its first added value; before that, nothing can be subtracted
+        from it."""
         assert rows.subtract is not None
         adds = _not_null(rows.add)[groups.order]
         takes = _not_null(rows.subtract)[groups.order]
@@ -123,9 +125,9 @@ class UserFold(Fold):
     """A user's functions of (key, value, aggregate), called in processing order.
 
     Args:
-        initialize: what an aggregate begins with; None if it begins with the first value (``reduce``).
-        function: the user's that adds, for errors.
-        told: tells functions that ask for it the context of their record.
+        initialize: gives the initial aggregate; None if a group starts with its first value (``reduce``).
+        function: the user's function that adds, for errors.
+        told: passes the record's context to functions that ask for it.
     """
 
     def __init__(
@@ -151,13 +153,13 @@ class UserFold(Fold):
 
     def fold(self, groups: Groups, before: Values, rows: Rows) -> Folded:
         folded = self._fold_with(self._keeper, groups, before, rows)
-        if folded is None:  # which row it is, is found when each is encoded by itself
+        if folded is None:  # encoding each aggregate by itself then tells which row fails
             folded = self._fold_with(Keeper(self._serde, careful=True), groups, before, rows)
             assert folded is not None
         return folded
 
     def _fold_with(self, keeper: Keeper, groups: Groups, before: Values, rows: Rows) -> Folded | None:
-        """The aggregates; None when they cannot be encoded all at once."""
+        """Fold the rows; None if the aggregates cannot be encoded all at once."""
         current = keeper.load(before.data)
         group_of = groups.unsort(groups.group).tolist()
         fold = self._add_all if rows.subtract is None else self._change_all
@@ -181,10 +183,10 @@ class UserFold(Fold):
         return Folded(after, keeper.column(old), times, kept)
 
     def _add_all(self, keeper: Keeper, current: list[Any], group_of: list[int], rows: Rows) -> _Results:
-        """``add`` for each row; the aggregate of a new group is what ``initialize`` gives, or the value itself.
+        """Call ``add`` for each row. A new group starts with the result of ``initialize``, or with the value itself.
 
-        What a function returned is read back at once, for the next row of its group: so whatever cannot be read is a
-        failure of the row that gave it, and never comes into the store.
+        Each result is read back at once, for the next row of its group. A result that cannot be read is therefore a
+        failure of its own row and never reaches the store.
         """
         old: list[Any] = []
         new = moving.through([])
@@ -221,7 +223,7 @@ class UserFold(Fold):
         return old, new, failed
 
     def _change_all(self, keeper: Keeper, current: list[Any], group_of: list[int], rows: Rows) -> _Results:
-        """``subtract`` and then ``add`` for each row, where there is something to subtract or to add."""
+        """Call ``subtract`` and then ``add`` for each row, as far as it has a value to subtract or to add."""
         assert self._subtract is not None
         assert rows.subtract is not None
         old: list[Any] = []
@@ -262,19 +264,20 @@ _Results = tuple[list[Any], list[Any], list[tuple[int, BaseException]]]
 
 
 class Keeper:
-    """How aggregates are kept while a loop runs over the rows.
+    """Keeps the aggregates while a loop runs over the rows.
 
-    Values that cannot change in place are kept as they are; all others are kept as bytes, so that every call gets an
-    aggregate of its own, the same one that it would get from the store.
+    Immutable values are kept as they are. All others are kept as bytes, so that every call gets a fresh aggregate,
+    equal to the one that the store would return.
 
     Args:
-        careful: make sure of every aggregate by itself that it can be written and read again.
+        careful: check each aggregate by itself that it can be written and read again.
     """
 
     def __init__(self, serde: Serde, careful: bool = False):
         self._serde = serde
         self.exact = None if careful else serde.exact
-        """The type whose values are kept without a look; whether they can be written is seen later, all at once."""
+        """The type whose values are kept unchecked; all of them are encoded at once later, which shows whether they can
+        be."""
         self._encode, decode = serde.converters
         self._keeps_bytes = serde.plain is None and self.exact is None
         self.read: Callable[[Any], Any] = decode if self._keeps_bytes else _same
@@ -290,8 +293,8 @@ class Keeper:
         return None if data is None else self._serde.decode(data)
 
     def checked(self, aggregate: Any) -> Any:
-        """An aggregate as it is kept, which can be read again; None for one that is a null as bytes, or comes back as
-        one."""
+        """Return an aggregate in its kept form, which can be read again; None if its bytes are null or read back as
+        None."""
         if not self._keeps_bytes:
             return self._as_stored(aggregate)
         try:
@@ -302,7 +305,7 @@ class Keeper:
         return None if is_null else data
 
     def explained(self, error: BaseException, aggregate: Any) -> BaseException:
-        """An error that may come of an aggregate's type: what its serde says of that, if anything."""
+        """Return the error, with the advice of the aggregate's serde if it has any."""
         if aggregate is None or isinstance(error, SerdeError):
             return error
         try:
@@ -314,7 +317,7 @@ class Keeper:
         return error
 
     def load(self, data: Binary) -> list[Any]:
-        """Aggregates out of the store, as they are kept."""
+        """Turn aggregates from the store into their kept form."""
         return data.to_pylist() if self._keeps_bytes else self._serde.decode_all(data)
 
     def column(self, results: list[Any]) -> Column:
@@ -333,8 +336,8 @@ def running_timestamps(
     """The timestamp of each aggregate: the largest one since the aggregate began to exist.
 
     Args:
-        exists: whether there is an aggregate after each row, in the groups' order; None for always.
-        kept: rows that count at all, in processing order.
+        exists: True where there is an aggregate after the row, in the groups' order; None for all rows.
+        kept: True for the rows that count, in processing order.
     """
     ordered = timestamps[groups.order]
     if kept is not None:
@@ -346,7 +349,7 @@ def running_timestamps(
     stored = before.timestamps[groups.group]
     if exists is None:
         result = np.maximum(result, stored)
-    else:  # what the store had counts until the aggregate first ceases to exist
+    else:  # the timestamp in the store counts until the aggregate first ceases to exist
         ceased = groups.running_sum((restart & ~groups.is_first()).astype(np.int64)) > 0
         result = np.where(ceased, result, np.maximum(result, stored))
     times: IntArray = groups.unsort(result)

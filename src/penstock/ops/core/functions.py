@@ -1,4 +1,4 @@
-"""Calling users' functions: one tight loop over a chunk, or one call with whole columns."""
+"""Calls of user functions: one tight loop over a chunk, or one call with whole columns."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from penstock.plan.functions import UserFunction
 from penstock.serdes import Serde
 
 Results = tuple[Batch, list[Any]]
-"""The records for which a function gave a result, and the results."""
+"""The records for which a function returned a result, and the results."""
 
 
 class Caller:
-    """Calls one function for a node; records for which it raises are left out as the context says."""
+    """Calls one function for a node; records for which it raises are handled by the context."""
 
     def __init__(self, node: str, function: UserFunction, context: Context, kind: str = PROCESSING):
         self.kind = kind
@@ -37,14 +37,14 @@ class Caller:
         self.context = context
 
     def of_old_values(self) -> Caller:
-        """This function for values that were new before: failures of theirs are counted already."""
+        """Return a caller of the same function for previous values, whose failures are counted already."""
         return Caller(self.node, self.function, self.context.of_old_values(), self.kind)
 
     def rows(self, batch: Batch, *arguments: list[Any], iterated: bool = False) -> Results:
-        """The results for each row; and the batch, without the rows that failed.
+        """Call the function for each row. Return its results and the batch without the rows that failed.
 
         Args:
-            iterated: whether the results are iterated over, so that generators are results.
+            iterated: True if the results are iterated over, so that generators are valid.
         """
         return self.only_results(*self._called(batch, *arguments), iterated)
 
@@ -60,19 +60,20 @@ class Caller:
         iterated: bool = False,
         parts: Callable[[Any], Iterable[Any]] | None = None,
     ) -> Results:
-        """Leave out, as failed, the rows for which a coroutine or a generator came where nobody runs it.
+        """Fail the rows for which the function returned a coroutine or a generator that the step does not run.
 
         Args:
-            parts: what a result consists of; None for itself.
+            parts: splits a result into the values to check; None if it is one value.
         """
         return self._without(batch, results, no_results(results, iterated, parts))
 
     def each(self, call: Callable[..., Any], batch: Batch, *arguments: list[Any]) -> Results:
-        """The results of what is done of the function's work later; and the batch, without the rows that failed."""
+        """Call a later part of the function's work for each row. Return the results and the batch without the rows that
+        failed."""
         return self._without(batch, *call_each(call, len(batch), *arguments))
 
     def _without(self, batch: Batch, results: list[Any], failed: list[tuple[int, BaseException]]) -> Results:
-        """Leave out the rows that failed, and tell of them."""
+        """Leave out the rows that failed, and report them to the context."""
         if not failed:
             return batch, results
         for row, error in failed:
@@ -81,7 +82,7 @@ class Caller:
         return batch.take(kept), [results[row] for row in kept.tolist()]
 
     def columns(self, batch: Batch, *arguments: Any) -> Any:
-        """The result of a columnar function: as many values as there are rows."""
+        """Return the result of a columnar function: one value for each row."""
         result = self.call_columnar(batch, *arguments)
         for array in result if isinstance(result, tuple) else (result,):
             length = len(array) if hasattr(array, "__len__") else -1
@@ -111,7 +112,7 @@ class Caller:
             ) from error
 
     def predicate(self, batch: Batch) -> tuple[Batch, BoolArray]:
-        """For which rows a function of (key, value) is true."""
+        """The rows for which a function of (key, value) returns true."""
         if self.function.columnar:
             mask = self.columns(batch, batch.key.arrow(), batch.value.arrow())
             return batch, np.asarray(pa.array(mask, pa.bool_()).fill_null(False))
@@ -133,7 +134,7 @@ class Caller:
         return batch, ValuesColumn(results, serde)
 
     def written_column(self, batch: Batch, serde: Serde) -> tuple[Batch, Column]:
-        """The results as a column; and the batch, without the records whose results cannot be written in its type."""
+        """The results as a column, and the batch without the records whose results do not fit its type."""
         batch, column = self.column(batch, serde)
         batch = self.context.encoded(self.node, batch.with_value(column), "value")
         return batch, batch.value
@@ -154,7 +155,7 @@ class Caller:
         return batch, ValuesColumn(keys, key), as_column(values, batch.value, value)
 
     def check(self, batch: Batch, results: list[Any], fits: Callable[[Any], bool], expected: str) -> Results:
-        """Leave out, as failed, the rows whose results are not what the step expects."""
+        """Fail the rows whose results are not what the step expects."""
         if all(map(fits, results)):
             return batch, results
         wrong = [row for row, result in enumerate(results) if not fits(result)]
@@ -163,8 +164,8 @@ class Caller:
 
 
 def _key_column(keys: Any, given: Any, column: Column, serde: Serde) -> Column:
-    """The keys that a columnar function returned; the column it was given, or the one inside its windowed keys, if it
-    gave that very array back."""
+    """The keys that a columnar function returned, as a column. If it returned the array that it was given, the given
+    column, or the one inside its windowed keys."""
     if isinstance(column, WindowedColumn):
         column, given = column.key, given.key
     if keys is given and serde.immutable and column.serde == serde:
@@ -173,7 +174,7 @@ def _key_column(keys: Any, given: Any, column: Column, serde: Serde) -> Column:
 
 
 def as_column(values: list[Any], given: Column, serde: Serde) -> Column:
-    """What a function returned, as a column; the one it was given, if every value came back as it went in."""
+    """The results of a function as a column; the given column if every value came back unchanged."""
     if serde.immutable and given.serde == serde and all(map(is_, values, given.decoded())):
         return given
     return ValuesColumn(values, serde)
@@ -186,10 +187,10 @@ def is_pair(result: Any) -> bool:
 def call_each(
     function: Callable[..., Any], count: int, *arguments: Sequence[Any]
 ) -> tuple[list[Any], list[tuple[int, BaseException]]]:
-    """``function`` of each row, None where it raised; and the rows and errors of those.
+    """Call ``function`` for each row. Return the results, None where it raised, and those rows with their errors.
 
-    The loop runs inside ``list.extend``. When a call raises, the results so far are kept and the iterator goes on
-    behind the failing row.
+    The loop runs inside ``list.extend``. When a call raises, the results so far are kept and the iterator continues
+    after the failing row.
     """
     results = moving.through([])
     failed: list[tuple[int, BaseException]] = []
@@ -197,7 +198,7 @@ def call_each(
     while len(results) < count:
         try:
             results.extend(calls)
-            if len(results) < count:  # a StopIteration out of the function looks like the end of the loop
+            if len(results) < count:  # a StopIteration raised by the function looks like the end of the loop
                 raise RuntimeError("the function raised StopIteration")
         except KeyboardInterrupt:
             raise
@@ -210,8 +211,8 @@ def call_each(
 def no_results(
     results: list[Any], iterated: bool = False, parts: Callable[[Any], Iterable[Any]] | None = None
 ) -> list[tuple[int, BaseException]]:
-    """The rows for which a coroutine or a generator came where nobody runs it, each with an error that says so; see
-    ``Caller.only_results``."""
+    """The rows for which the function returned a coroutine or a generator that the step does not run, each with an
+    error that says so; see ``Caller.only_results``."""
     if not wrong_results(results if parts is None else chain.from_iterable(map(parts, results)), iterated):
         return []
     found: list[tuple[int, BaseException]] = []
@@ -227,7 +228,7 @@ def no_results(
 
 
 def row_numbers(counts: list[int] | IntArray) -> tuple[IntArray, IntArray]:
-    """For results that are several a row: the row of each, and its number within the row.
+    """For rows with several results each: the row of each result, and its index within the row.
 
     >>> [array.tolist() for array in row_numbers([2, 0, 1])]
     [[0, 0, 2], [0, 1, 0]]

@@ -1,6 +1,6 @@
-"""Rows grouped by key, and what runs along the rows of each group: counts, sums, maxima, the value before.
+"""Rows grouped by key, and running values within each group: counts, sums, maxima, the previous value.
 
-Everything works on the rows sorted by group, and within a group in processing order. A sort of packed integers and a
+All of it works on rows sorted by group and, within a group, in processing order. A sort of packed integers and a
 few passes over arrays take the place of a loop over records.
 """
 
@@ -29,7 +29,7 @@ class Groups:
 
     def __init__(self, numbers: IntArray, order: IntArray, starts: IntArray, group: IntArray):
         self.numbers = numbers
-        """What the rows of each group have in common."""
+        """The number that the rows of each group share."""
         self.order = order
         """The rows, sorted by group and then in processing order."""
         self.starts = starts
@@ -39,7 +39,7 @@ class Groups:
 
     @classmethod
     def by_number(cls, numbers: IntArray) -> Groups:
-        """Rows with equal numbers, none of them negative, are a group."""
+        """Make groups of the rows with equal numbers, which are not negative."""
         size = len(numbers)
         if not size:
             empty = np.zeros(0, np.int64)
@@ -76,7 +76,7 @@ class Groups:
         return np.diff(np.append(self.starts, len(self.order)))
 
     def is_first(self) -> BoolArray:
-        """Which rows in ``order`` are the first of their group."""
+        """True for each row in ``order`` that is the first of its group."""
         first = np.zeros(len(self.order), np.bool_)
         first[self.starts] = True
         return first
@@ -92,7 +92,7 @@ class Groups:
         return total - before[self.group]
 
     def running_max(self, values: IntArray, restart: BoolArray | None = None) -> IntArray:
-        """The largest values so far along each group, or since the last row at which to ``restart``."""
+        """The largest value so far along each group, or since the last row marked in ``restart``."""
         run = self.group if restart is None else np.cumsum(restart | self.is_first()) - 1
         if not len(values):
             return values

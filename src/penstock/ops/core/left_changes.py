@@ -1,4 +1,5 @@
-"""What a chunk changes in the left table of a foreign-key join: to know which changes one record replaces by others."""
+"""The changes that a chunk makes in the left table of a foreign-key join, to tell which of them the same record
+replaces."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from penstock.ops.core.groups import Groups, group_keys
 
 
 class LeftChanges(NamedTuple):
-    """What a chunk changes in the left table; the changes of one record in their order."""
+    """The changes of a chunk in the left table; changes of one record are in their order."""
 
     key: Binary
     value: Binary
@@ -27,7 +28,7 @@ class LeftChanges(NamedTuple):
         return cls(nulls(0), nulls(0), np.zeros(0, np.int64), np.zeros(0, np.int64))
 
     def superseded(self) -> BoolArray:
-        """Which changes the same record replaces by another value."""
+        """True for each change that the same record replaces with another value."""
         if (self.position[1:] > self.position[:-1]).all():
             return np.zeros(len(self.key), np.bool_)
         groups = self._groups(self.key, self.position)
@@ -35,7 +36,7 @@ class LeftChanges(NamedTuple):
         return differ(self.value, self.value.take(pa.array(last)))
 
     def last(self, key: Binary, position: IntArray) -> IntArray:
-        """The last change of each of some rows that the record at a position makes; -1 for none."""
+        """For each row, the last change that the record at its position makes to its key; -1 for none."""
         if not len(key) or not len(self.key):
             return np.full(len(key), -1)
         groups = self._groups(concat([self.key, key]), np.concatenate([self.position, position]))
@@ -44,7 +45,7 @@ class LeftChanges(NamedTuple):
         return last
 
     def followed_by(self, more: LeftChanges) -> LeftChanges:
-        """These changes, and others behind them."""
+        """These changes, followed by others."""
         return LeftChanges(
             concat([self.key, more.key]),
             concat([self.value, more.value]),
@@ -53,20 +54,20 @@ class LeftChanges(NamedTuple):
         )
 
     def of_last_record(self) -> LeftChanges:
-        """What the record with the highest position changes."""
+        """The changes of the record with the highest position."""
         rows = np.flatnonzero(self.position == self.position.max(initial=-1))
         key, value = self.key.take(pa.array(rows)), self.value.take(pa.array(rows))
         return LeftChanges(key, value, self.position[rows], self.serial[rows])
 
     @staticmethod
     def _groups(key: Binary, position: IntArray) -> Groups:
-        """Rows of one key and one record."""
+        """Group the changes of one key by one record."""
         records, record = np.unique(position, return_inverse=True)
         return Groups.by_number(group_keys(key)[1] * len(records) + record)
 
 
 def differ(one: Binary, other: Binary) -> BoolArray:
-    """Which values are not the same; null is the same as null."""
+    """True where two values differ; null equals null."""
     same: BoolArray = pc.equal(one, other).fill_null(False).to_numpy(zero_copy_only=False)
     same |= is_missing(one) & is_missing(other)
     return ~same

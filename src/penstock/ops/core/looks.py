@@ -1,4 +1,4 @@
-"""Looking for what is due only every now and then."""
+"""Checks that run at intervals of wall-clock time."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from penstock.ops.core.context import Context
 
 
 class Looks:
-    """How often an operator looks for what has waited long enough: ``emit_interval_ms`` of wall clock apart."""
+    """Times an operator's checks for windows that are due: one every ``emit_interval_ms`` of wall-clock time."""
 
     def __init__(self, context: Context):
         self._context = context
         self._next = 0
 
     def is_due(self) -> bool:
-        """Whether it is time to look; if so, the next time begins."""
+        """True if a check is due; the next interval then begins."""
         interval = self._context.facts.emit_interval_ms
         if not interval:
             return True

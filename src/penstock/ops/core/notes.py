@@ -1,4 +1,4 @@
-"""What a task knows and what its operators note, each for its time: the task's, a commit's, a chunk's."""
+"""The facts of a task and the notes of its operators, by lifetime: the task, a commit, a chunk."""
 
 from __future__ import annotations
 
@@ -37,42 +37,43 @@ def _one_partition(topic: str, makes: bool, key: Serde, value: Serde) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskFacts:
-    """What stays as it is as long as a task works."""
+    """Facts that do not change as long as a task runs."""
 
     task: str
     """Its name, such as ``0_1``."""
     application_id: str = ""
     handlers: Handlers = field(default_factory=Handlers)
-    """What to do about records that fail."""
+    """Decides about records that fail."""
     origin: Callable[[int], Origin]
-    """Finds where the record at a position came from."""
+    """Finds the origin of the record at a position."""
     offsets: Callable[[IntArray], IntArray] = _of_no_topic
-    """The offsets of the records at some positions, -1 for those that no record of a topic caused."""
+    """The offsets of the records at some positions; -1 for those that no record of a topic caused."""
     origins: Callable[[IntArray], Origins] = _from_nowhere
-    """Where the records at some positions, ascending, came from; with the names that topics have in Kafka."""
+    """The origins of the records at some positions, ascending, with the names that topics have in Kafka."""
     partitions_of: Callable[[str, bool, Serde, Serde], int] = _one_partition
-    """How many partitions a topic has that records go to; it is made, if it may be, for keys and values of types."""
+    """The number of partitions of a topic that records are sent to. The topic is created, if allowed, for the given key
+    and value types."""
     internal_topics: frozenset[str] = frozenset()
-    """The repartition topics, which no function may choose."""
+    """The repartition topics, which no function may choose as an output."""
     roots: Callable[[IntArray], IntArray] | None = None
-    """The numbers of the input records which caused, through internal topics, those at some positions; None where that
-    is not known."""
+    """The numbers of the input records that caused, through internal topics, the records at some positions; None if
+    unknown."""
     wall_clock_ms: Callable[[], int] = int
     emit_interval_ms: int = 0
-    """Wall-clock time between two looks for windows that have closed."""
+    """Wall-clock milliseconds between two checks for windows that have closed."""
     commits_each_record: bool = False
-    """Whether each record is a commit of its own and causes one update of a key at most, also where many records come
-    at once."""
+    """True if each record is a commit of its own, and so updates a key at most once, even where many records arrive
+    together."""
     replays: bool = False
-    """Whether a record may come for a second time, on state that it has changed already."""
+    """True if a record may be processed a second time, on state that it has changed already."""
     known: Known = field(default_factory=Known)
-    """What the topology tells about keys and values, for messages."""
+    """What the topology knows about keys and values, for error messages."""
     looked_up: frozenset[str] = frozenset()
-    """The stores whose writes are to be noted in ``ChunkNotes.written`` or ``prior``."""
+    """The stores whose writes operators note in ``ChunkNotes.written`` or ``prior``."""
     looked_up_as_of: frozenset[str] = frozenset()
-    """The versioned stores in which others look up what was valid at a time."""
+    """The versioned stores that other steps read as of a time."""
     joined_completely: frozenset[str] = frozenset()
-    """Those of them of which others also ask what they were before a put."""
+    """Those of ``looked_up_as_of`` whose contents before a put are also read."""
 
 
 class DeadLetter(NamedTuple):
@@ -80,39 +81,39 @@ class DeadLetter(NamedTuple):
 
     origin: Origin
     headers: tuple[tuple[str, bytes], ...]
-    """The record's own, and behind them the reason."""
+    """The record's own headers, followed by the reason."""
 
 
 @dataclass
 class CommitNotes:
-    """What is noted until the next commit begins."""
+    """Notes that last until the next commit begins."""
 
     metrics: dict[Metric, int] = field(default_factory=dict)
     dead_letters: list[DeadLetter] = field(default_factory=list)
-    """Taken out, and put out, at the end of each chunk."""
+    """Taken out and published at the end of each chunk."""
     failed: set[int] = field(default_factory=set)
     """The positions of the records that have failed: each is counted once, where it failed first."""
     is_asked_for: bool = False
-    """Whether a processor wants the commit soon."""
+    """True if a processor has asked for a commit soon."""
     more_is_waiting: bool = False
-    """When a commit begins, and when it ends: whether something that was read before is still on its way here."""
+    """When a commit begins, and when it ends: True if a record that was read earlier has not arrived here yet."""
     overtaking: set[str] = field(default_factory=set)
-    """The steps that send changes of the left tables of foreign-key joins where any change may overtake one of its key
-    before it."""
+    """Steps that send changes of a foreign-key join's left table, where any change may overtake an earlier one of its
+    key."""
     subscribed_overtaking: defaultdict[str, list[Binary]] = field(default_factory=lambda: defaultdict(list))
-    """The keys of the subscriptions that these have sent, by the stores that hold them."""
+    """The keys of the subscriptions that those steps have sent, by the store that holds them."""
     processed: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
-    """How many records reached each step. How often an update of a table is sent on depends on caches and so on where
-    commits are, which is why these are no ``metrics``."""
+    """The number of records that reached each step. Not part of ``metrics``: how often a table sends an update depends
+    on caches, and so on where commits are."""
     observed: dict[Metric, int] = field(default_factory=dict)
     """Figures that depend on the clock, or on where commits are."""
     watching: Callable[[Seen], None] | None = None
-    """Is told what steps with windows do with records, where somebody wants to see it."""
+    """Called with what windowed steps do with each record, if somebody watches."""
     dropped_positions: list[IntArray] | None = None
-    """For tests: the positions of dropped records, when it is a list."""
+    """For tests: collects the positions of dropped records, if it is a list."""
 
     def begin(self, more_is_waiting: bool) -> None:
-        """Count anew."""
+        """Reset the notes for the next commit."""
         self.metrics.clear()
         self.processed.clear()
         self.observed.clear()
@@ -125,25 +126,26 @@ class CommitNotes:
 
 @dataclass
 class ChunkNotes:
-    """What is noted until the next chunk begins."""
+    """Notes that last until the next chunk begins."""
 
     written: dict[str, Written[Values]] = field(default_factory=dict)
-    """What the chunk has written into the stores that others look things up in, by their names."""
+    """The chunk's writes into stores that other steps look up, by store."""
     prior: dict[str, Written[PriorValues]] = field(default_factory=dict)
-    """What suppressions have held back and let go of in it, by the names of their buffers."""
+    """The updates that suppressions have held back or emitted in this chunk, by buffer."""
     sent: dict[str, Written[Values]] = field(default_factory=dict)
-    """What a commit sends on of the tables that held it back, by the names of their stores."""
+    """The updates that a commit sends on for tables that held them back, by store."""
     puts: dict[str, tuple[VersionedPuts, Order]] = field(default_factory=dict)
-    """What the chunk puts into the versioned stores in which others look up what was valid at a time."""
+    """The chunk's puts into versioned stores that other steps read as of a time."""
     left_changes: dict[str, LeftChanges] = field(default_factory=dict)
-    """What the chunk changes in the left tables of foreign-key joins, by the steps that send it."""
+    """The chunk's changes in the left tables of foreign-key joins, by the step that sends them."""
     is_depth_first: bool = False
-    """Whether it is one record, whose results go down one by one: then stores are what they are at each one's turn."""
+    """True if the chunk is one record whose results are processed depth first: then each result finds the stores as
+    they are at its turn."""
     arrivals: Arrivals | None = None
-    """The chunk's input records, where a processor may ask for stream time."""
+    """The chunk's input records, if a processor may ask for stream time."""
 
     def begin(self) -> None:
-        """Forget what the chunk before has written."""
+        """Forget the notes of the previous chunk."""
         self.written.clear()
         self.prior.clear()
         self.sent.clear()
@@ -151,18 +153,19 @@ class ChunkNotes:
         self.arrivals = None
 
     def note(self, store: str, written: Written[Values]) -> None:
-        """Note what a step writes into a store; of a record whose results go down one by one it may do so again."""
+        """Note a step's writes into a store. For a record whose results are processed depth first, this may happen
+        repeatedly."""
         before = self.written.get(store) if self.is_depth_first else None
         self.written[store] = written if before is None else before.followed_by(written)
 
     def write_put_off(self, store: str) -> None:
-        """Write what was put off for a store, which somebody asks for."""
+        """Apply the postponed puts of a store that is about to be read."""
         puts, _ = self.puts.pop(store, (None, ()))
         if puts is not None:
             puts.apply()
 
     def end(self) -> None:
-        """Write what was put off."""
+        """Apply all postponed puts."""
         for puts, _ in self.puts.values():
             puts.apply()
         self.puts.clear()

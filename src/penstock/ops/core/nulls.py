@@ -7,7 +7,7 @@ from penstock.ops.core.context import Context
 
 
 def drop_nulls(node: str, context: Context, batch: Batch, *columns: str) -> Batch:
-    """The batch without the records in which one of these columns is null; they are counted as dropped."""
+    """Return the batch without the records in which one of these columns is null; they are counted as dropped."""
     for name in columns:
         missing = getattr(batch, name).null_mask()
         if missing is not None:
@@ -17,5 +17,6 @@ def drop_nulls(node: str, context: Context, batch: Batch, *columns: str) -> Batc
 
 
 def complete(node: str, context: Context, batch: Batch, *columns: str) -> Batch:
-    """The batch without the records whose key or value does not encode, and without those that ``drop_nulls`` drops."""
+    """Return the batch without the records whose key or value does not encode, and without those that ``drop_nulls``
+    drops."""
     return drop_nulls(node, context, context.encoded(node, batch, "key", "value"), *columns)

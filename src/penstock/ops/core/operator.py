@@ -1,4 +1,4 @@
-"""What an operator is: it takes a chunk of records, and a collector takes what it sends on."""
+"""The operator interface: an operator takes a chunk of records and emits its results to a collector."""
 
 from __future__ import annotations
 
@@ -8,36 +8,37 @@ from penstock.batch import Batch
 
 
 class Collector(ABC):
-    """Takes what one step sends on, and brings it to the steps behind."""
+    """Takes the records that one step emits, and brings them to the steps after it."""
 
     sends_at_once = False
-    """Whether what is emitted need not wait for anything else, so that a step may emit much in pieces."""
+    """True if emitted records need not wait for anything else, so that a step may emit in small pieces."""
     is_seen = False
-    """Whether a step behind sees this one's store: then each result of a record is emitted when the store has it, and
-    not yet the next."""
+    """True if a later step reads this step's store. Then the step must emit each result of a record right after storing
+    it, before it stores the next."""
 
     @abstractmethod
     def emit(self, batch: Batch | None, branch: int | None = None) -> None:
         """Send records on, in processing order; None stands for no records.
 
         Args:
-            branch: the one of the steps behind that gets them; None for all.
+            branch: the one later step that gets them; None for all.
         """
 
 
 class Operator(ABC):
-    """One node at work inside one task. It knows its stores and its context, and nothing of where it runs."""
+    """One node at work inside one task. It knows its stores and its context, but not where it runs."""
 
     @abstractmethod
     def step(self, batch: Batch, out: Collector) -> None:
-        """Emit what becomes of a chunk of records."""
+        """Emit the results of a chunk of records."""
 
     def end_of_chunk(self, out: Collector) -> None:
-        """Emit what a chunk causes that is no answer to one of its records; called even if none of them came here."""
+        """Emit results of the chunk as a whole, rather than of one record; called even if no record reached this
+        step."""
         return
 
     def advance_time(self, out: Collector) -> None:
-        """Emit what becomes due because time went on without a record."""
+        """Emit results that are due because time has advanced without a record."""
         return
 
     def punctuate(self, out: Collector) -> None:
@@ -46,27 +47,27 @@ class Operator(ABC):
 
     @property
     def flushes(self) -> bool:
-        """Whether something may be held back until the commit."""
+        """True if the operator may hold results back until the commit."""
         return type(self).flush is not Operator.flush
 
     def flush(self, out: Collector) -> None:
-        """Emit what was held back until the commit."""
+        """Emit the results that were held back until the commit."""
         return
 
 
 class PassThrough(Operator):
-    """Hands records on as they are; sources, merges and branches need no more."""
+    """Hands records on unchanged; enough for sources, merges and branches."""
 
     def step(self, batch: Batch, out: Collector) -> None:
         out.emit(batch)
 
 
 class TwoSided(Operator):
-    """An operator that tells apart what comes from the first and what from the second step above it."""
+    """An operator with two inputs, which it tells apart."""
 
     @abstractmethod
     def step_both(self, left: Batch | None, right: Batch | None, out: Collector) -> None:
-        """Emit what becomes of the records of a chunk that come from either side."""
+        """Emit the results of a chunk whose records come from either input."""
 
     def step(self, batch: Batch, out: Collector) -> None:
         self.step_both(batch, None, out)

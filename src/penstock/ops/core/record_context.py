@@ -1,4 +1,4 @@
-"""What functions that ask for it are told of the record that they work on."""
+"""The record context for functions that ask for it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def headers_of(batch: Batch) -> Any:
 
 
 def origins_of(facts: TaskFacts, batch: Batch) -> Origins:
-    """Where each record of a batch came from; for what no record caused, nowhere."""
+    """The origin of each record of a batch; empty for records that no input record caused."""
     if batch.held is None:
         return _origins_of_causes(facts, batch.position)
     is_held = batch.held.offset != OF_CAUSE
@@ -45,9 +45,10 @@ def _origins_of_causes(facts: TaskFacts, positions: IntArray) -> Origins:
 
 
 class Told:
-    """Has functions that ask for it told the context of the record at hand, in loops that pass them everything else.
+    """Passes the context of the current record to functions that ask for it, in loops that pass them only the other
+    arguments.
 
-    A loop gets its functions from ``function``, and one column of what it goes through from ``along``.
+    A loop gets its functions from ``function``, and one of the columns that it iterates over from ``along``.
     """
 
     def __init__(self, facts: TaskFacts):
@@ -56,7 +57,7 @@ class Told:
         self._now: RecordContext | None = None
 
     def function(self, function: UserFunction) -> Callable[..., Any]:
-        """The function as a loop calls it, without the context."""
+        """Return the function as the loop calls it, without the context argument."""
         if not function.wants_context:
             return function.call
         self._is_asked = True
@@ -64,10 +65,10 @@ class Told:
         return lambda *arguments: call(*arguments, self._now)
 
     def along(self, values: Sequence[Any], batch: Batch, source: IntArray | None = None) -> Sequence[Any]:
-        """The values of rows, each of which is taken right before functions are called for its row.
+        """Return the values of rows; taking a row's value makes its record the current one.
 
         Args:
-            source: the record of each row; None where each record is a row.
+            source: the record of each row; None if each record is one row.
         """
         if not self._is_asked:
             return values
@@ -76,7 +77,7 @@ class Told:
 
 
 class _Along(Sequence[Any]):
-    """Values of rows; whoever takes one has moved on to its record."""
+    """Values of rows; reading a value makes its record the current one."""
 
     def __init__(self, told: Told, values: Sequence[Any], contexts: list[RecordContext]):
         self._told = told

@@ -1,4 +1,4 @@
-"""What a step with windows does with each record, for those who watch it: ``driver.timeline`` and ``penstock why``."""
+"""What a windowed step does with each record, for those who watch it: ``driver.timeline`` and ``penstock why``."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from penstock.arrays import IntArray
 from penstock.batch import Batch
 
 TAKEN, CLOSED, GONE, DUPLICATE = 0, 1, 2, 3
-"""The fates of a record in a window: the record changes the window's result; the window has closed; the window, a
-session, is joined to another one that takes its place; the record's id went on before."""
+"""The fates of a record in a window: it changes the window's result; the window has closed; the window is a session
+that was merged into another; the record's id has been emitted already."""
 
 
 class Seen(NamedTuple):
-    """What a step did with a batch of records: a row for each record and window."""
+    """The decisions of a step about a batch: one row for each record and window."""
 
     step: str
     batch: Batch
     times: IntArray
-    """The step's stream time at each record of the batch, that record included."""
+    """The step's stream time at each record of the batch, including that record."""
     row: IntArray
     """The record's row in the batch."""
     start: IntArray
-    """Of the window; a step without windows has the record's time here."""
+    """The window's start; the record's time for a step without windows."""
     end: IntArray
     fate: IntArray
 
 
 def by_fate(*fates: tuple[int, IntArray, IntArray, IntArray]) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Rows, starts, ends and fates of a ``Seen``, from rows, starts and ends for each fate."""
+    """Build the row, start, end and fate columns of a ``Seen`` from rows, starts and ends by fate."""
     rows, starts, ends = (np.concatenate([fate[column] for fate in fates]) for column in (1, 2, 3))
     return rows, starts, ends, np.repeat([fate[0] for fate in fates], [len(fate[1]) for fate in fates])

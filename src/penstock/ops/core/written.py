@@ -1,5 +1,5 @@
-"""What a chunk has written into a table's store, write by write: so that whoever looks a key up as of a record of the
-same chunk finds what record-at-a-time processing would have found there."""
+"""The writes of a chunk into a table's store, in order: a look-up as of a record of the same chunk finds the value that
+record-at-a-time processing would find."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class Written(NamedTuple, Generic[R]):
     before: R
     """Their values before the chunk."""
     codes: IntArray
-    """For each write the number of its key."""
+    """The number of the key of each write."""
     values: R
     order: Order
-    """Where each write stands in the task's processing order; ascending."""
+    """The place of each write in the task's processing order; ascending."""
     stream_times: IntArray | None = None
-    """The store's stream time before the first write, and after each; None for stores that have none."""
+    """The store's stream time before the first write and after each write; None for stores without stream time."""
 
     def followed_by(self, more: Written[R]) -> Written[R]:
-        """These writes, and others behind them."""
+        """These writes, followed by others."""
         place = (
             pc.index_in(physical_keys(more.keys), physical_keys(self.keys)).fill_null(-1).to_numpy().astype(np.int64)
         )
@@ -59,13 +59,13 @@ class Written(NamedTuple, Generic[R]):
         )
 
     def as_of(self, current: R, keys: Keys, codes: IntArray, order: Order) -> R:
-        """The values of keys at several places of the processing order.
+        """Return the values of keys at given places of the processing order.
 
         Args:
             current: the values of the keys after the chunk.
             keys: distinct keys.
-            codes: which of the keys is asked for.
-            order: when; ascending. A write at that very place has happened already.
+            codes: the index of the key of each look-up.
+            order: the place of each look-up; ascending. A write at the same place has happened already.
         """
         place = pc.index_in(physical_keys(keys), physical_keys(self.keys)).fill_null(-1).to_numpy().astype(np.int64)
         asked = np.flatnonzero(place[codes] >= 0)
@@ -79,13 +79,13 @@ class Written(NamedTuple, Generic[R]):
         return current.join(self.before, self.values).take(source)
 
     def stream_time(self, order: Order, count: int) -> IntArray:
-        """The store's stream time at several places of the processing order."""
+        """The store's stream time at given places of the processing order."""
         assert self.stream_times is not None
         written, asked = ranks(self.order, order, len(self.codes), count)
         return self.stream_times[np.searchsorted(written, asked, "right")]
 
     def _last_write(self, group: IntArray, order: Order) -> IntArray:
-        """For each look-up the last write of its key that is not behind it; -1 for none."""
+        """For each look-up, the last write of its key at or before its place; -1 for none."""
         written, asked = ranks(self.order, order, len(self.codes), len(group))
         span = max(int(written.max()), int(asked.max())) + 1
         places = self.codes * span + written
@@ -97,7 +97,8 @@ class Written(NamedTuple, Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class PriorValues(Rows):
-    """``priorValueForBuffered``: the value before each key's entry, which was sent on last; null where none is held."""
+    """Values of ``priorValueForBuffered``: the last emitted value before each key's entry; null if the buffer holds no
+    entry."""
 
     values: Binary
     is_held: BoolArray
@@ -106,14 +107,14 @@ class PriorValues(Rows):
 def written_windows(
     there: Binary, before: Values, changes: Changes, times: IntArray, by_start: bool
 ) -> Written[Values]:
-    """The writes that changes of a table of windows are.
+    """Turn the changes of a windowed table into writes.
 
     Args:
-        there: the windowed keys that had values before the chunk.
+        there: the windowed keys with values before the chunk.
         before: these values.
         changes: the writes.
         times: the store's stream time before the first write, and after each.
-        by_start: whether the store's keys are keys and window starts, and not windowed keys as they are.
+        by_start: True if the store's keys are pairs of key and window start, False if they are windowed keys.
     """
     encoded = concat([there, changes.key.encoded()]).dictionary_encode()
     codes, count = encoded.indices.to_numpy().astype(np.int64), len(there)
@@ -127,11 +128,10 @@ def written_windows(
 
 
 def ranks(written: Order, asked: Order, writes: int, questions: int, before: bool = False) -> tuple[IntArray, IntArray]:
-    """Numbers that are in the order of the places of writes and questions; a write is not behind a question at its
-    own place.
+    """Number the places of writes and look-ups in processing order; a write comes before a look-up at the same place.
 
     Args:
-        before: a write is behind the questions at its own place, and behind all that come of it.
+        before: a write comes after the look-ups at its own place, and after all that these cause.
     """
     first, other = written[0], asked[0]
     assert isinstance(first, np.ndarray)
@@ -152,7 +152,7 @@ def ranks(written: Order, asked: Order, writes: int, questions: int, before: boo
 
 
 def _never_meet(one: IntArray, other: IntArray) -> bool:
-    """Whether two ascending columns have no number in common, and the first has none twice."""
+    """True if two ascending columns share no number and the first has no duplicates."""
     at = np.searchsorted(one, other)
     inside = at < len(one)
     meets: BoolArray = one[at[inside]] == other[inside]

@@ -1,13 +1,14 @@
-"""``deduplicate_by_key``, ``deduplicate_by_key_value``, ``deduplicate``: one record of an id in an interval (KIP-655).
+"""``deduplicate_by_key``, ``deduplicate_by_key_value``, ``deduplicate``: at most one record of an id in an interval
+(KIP-655).
 
-The text's rules, for a record with an id and a time t, at the stream time that it moves on:
+The KIP's rules for a record with an id and a time t, after the record has advanced stream time:
 
     1. Entries older than stream time minus the interval are purged.
-    2. If the id has an entry with timestamp e, the record is a duplicate if t is at least e minus the interval. (More
-       than the interval after e it cannot be: stream time is not before t, so the entry would be purged.)
-    3. Otherwise the record goes on; it becomes the id's entry, unless it is itself older than what is purged.
+    2. If the id has an entry with timestamp e, the record is a duplicate if t is at least e minus the interval. (t
+        cannot be more than the interval after e: stream time is at least t, so the entry would have been purged.)
+    3. Otherwise the record is forwarded. It becomes the id's entry, unless it is itself older than the limit of rule 1.
 
-So an entry stays as it is until it is purged, and the rules look at one entry of an id at a time.
+So an entry does not change until it is purged, and an id has at most one entry at a time.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ PURGED = "entries-purged-total"
 
 
 class Selector:
-    """Tells the ids of records; those for which it fails, or whose ids cannot be written, are left out.
+    """Computes the ids of records. Records for which this fails, or whose ids cannot be encoded, are left out.
 
     Args:
-        select: the ids of a batch as a column of a type, and the batch without the records that failed.
+        select: returns the batch without the records that failed, and their ids as a column.
         id_: the type of the ids.
     """
 
@@ -57,7 +58,7 @@ class Selector:
 
 
 def written(node: str, context: Context, batch: Batch, column: Column) -> tuple[Batch, Column]:
-    """The records for which a column can be written, and the column."""
+    """Return the records whose value in the column can be encoded, and the column."""
     numbered = replace(batch, key=column, order=(*batch.order, np.arange(len(batch))))
     checked = context.encoded(node, numbered, "key")
     if len(checked) == len(batch):
@@ -72,9 +73,9 @@ class Deduplicate(Operator):
 
     Args:
         key: the type of the keys.
-        selector: tells the ids that count besides the keys; None to compare keys alone.
+        selector: computes the ids that are compared together with the keys; None to compare keys alone.
         interval: milliseconds.
-        splits: duplicates go down a second branch instead of vanishing.
+        splits: send duplicates to a second branch instead of leaving them out.
     """
 
     def __init__(
@@ -112,7 +113,7 @@ class Deduplicate(Operator):
             out.emit(batch.keep(duplicate), 1)
 
     def _ids(self, batch: Batch) -> tuple[Batch, Binary]:
-        """What is compared, in bytes: null for the records that are always forwarded."""
+        """The bytes to compare; null for records that are always forwarded."""
         batch, keys = written(self._node, self._context, batch, as_type(batch.key, self._key))
         if self._selector is None:
             return batch, keys.encoded()
@@ -124,7 +125,7 @@ class Deduplicate(Operator):
         return batch, pack(key, id_).take(pa.array(np.arange(len(batch)), mask=~complete))
 
     def _duplicates(self, ids: Binary, batch: Batch) -> BoolArray:
-        """Which records are duplicates; the store and stream time are moved on behind the last of them."""
+        """True for records that are duplicates. The store and stream time are updated for the whole batch."""
         before = self._clock.now
         limits = self._clock.advance(batch.timestamp) - self._interval
         duplicate = np.zeros(len(batch), np.bool_)
@@ -155,7 +156,7 @@ class Deduplicate(Operator):
 
 
 class KeyById(Operator):
-    """Puts records under their ids; keys and values travel together as values."""
+    """Uses the id of each record as its key, and packs key and value together as its value."""
 
     def __init__(self, node: str, context: Context, selector: Selector, key: Serde, value: PairSerde):
         self._node = node
@@ -173,10 +174,10 @@ class KeyById(Operator):
 
 
 class RestoreKey(Operator):
-    """Takes keys and values out of pairs.
+    """Unpacks keys and values from pairs.
 
     Args:
-        decodes: which of ``key`` and ``value`` somebody downstream looks into.
+        decodes: which of ``key`` and ``value`` later steps decode.
     """
 
     def __init__(self, node: str, context: Context, key: Serde, value: Serde, decodes: tuple[str, ...]):

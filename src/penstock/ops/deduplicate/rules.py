@@ -1,14 +1,14 @@
-"""Which of some records are duplicates, by the rules of KIP-655; all ids of a chunk at once.
+"""The rules of KIP-655: finds the duplicates among the records of a chunk, for all ids at once.
 
 For a record with an id and a time t, when stream time has come to S:
 
     1. Entries with timestamps below the limit, S minus the interval, are purged.
-    2. If the id has an entry with timestamp e, the record is a duplicate when t is at least e minus the interval. More
-       than the interval after e it cannot be: S is not below t, so the entry would be purged.
-    3. Otherwise the record goes on, and becomes the id's entry if t is not below the limit.
+    2. If the id has an entry with timestamp e, the record is a duplicate if t is at least e minus the interval. (t
+        cannot be more than the interval after e: S is at least t, so the entry would have been purged.)
+    3. Otherwise the record is forwarded, and becomes the id's entry if t is not below the limit.
 
-So an entry stays as it is until it is purged. From the record that made it, the next one of the id is found by two
-look-ups in sorted arrays: the first record with a limit above e, and from there the first one that is not late.
+So an entry does not change until it is purged. Two look-ups in sorted arrays find the id's next entry: the first record
+whose limit is above e, and from there the first record that is not late.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Records(NamedTuple):
 
     timestamp: IntArray
     limit: IntArray
-    """Below which entries are purged; it never decreases."""
+    """Entries below this time are purged; it never decreases."""
     offset: IntArray
 
 
 class Found(NamedTuple):
-    """What the rules say."""
+    """The decisions about a chunk's records."""
 
     entries: IntArray
     """The records that become entries of their ids."""
@@ -42,9 +42,9 @@ class Found(NamedTuple):
 
 
 def find_duplicates(groups: Groups, entries: Entries, records: Records, interval: int, replays: bool = False) -> Found:
-    """Apply the rules to the records of each id, which are a group, from the entries that the ids have.
+    """Apply the rules to the records of each id (one group), starting from the entries that the ids have.
 
-    With ``replays`` the very record that made an entry is no duplicate of it: it comes again after a crash.
+    With ``replays``, the record that made an entry is no duplicate of it: after a crash the same record arrives again.
 
     >>> groups = Groups.by_number(np.zeros(3, np.int64))
     >>> seconds = np.array([5, 15, 16])
@@ -77,14 +77,14 @@ class _Runs:
         self._groups = groups
         self._limit = records.limit
         self._count = len(groups.order)
-        self._place = groups.group * self._count + groups.order  # of each position; it increases from one to the next
+        self._place = groups.group * self._count + groups.order  # increases along the groups
         self.timestamp = records.timestamp[groups.order]
         on_time = self.timestamp >= records.limit[groups.order]
         reverse = np.where(on_time, np.arange(self._count), self._count)[::-1]
         self._next_on_time = np.append(np.minimum.accumulate(reverse)[::-1], self._count)
 
     def entries(self, known: Entries) -> BoolArray:
-        """At which positions records become entries."""
+        """True at the positions whose records become entries."""
         groups, is_entry = self._groups, np.zeros(self._count, np.bool_)
         first = groups.starts.copy()
         has = np.flatnonzero(known.timestamps != NEVER)
@@ -98,22 +98,24 @@ class _Runs:
         return is_entry
 
     def _purged(self, group: IntArray, timestamp: IntArray) -> IntArray:
-        """The first positions at which entries of groups are purged; maybe behind the groups."""
+        """The first positions at which the entries of groups are purged; a position may be past the end of its
+        group."""
         row = np.searchsorted(self._limit, timestamp, "right")
         return np.searchsorted(self._place, group * self._count + row)
 
     def _following(self, at: IntArray) -> IntArray:
-        """For entries at positions, where the next ones of the same groups are; maybe behind the groups."""
+        """For entries at positions, the positions of the next entries of their groups; maybe past the end of a
+        group."""
         following: IntArray = self._next_on_time[self._purged(self._groups.group[at], self.timestamp[at])]
         return following
 
     def _within(self, group: IntArray, at: IntArray) -> IntArray:
-        """The positions that still lie in their groups."""
+        """The positions that are still inside their groups."""
         return at[at <= self._groups.ends[group]]
 
     def _chains(self, at: IntArray) -> IntArray:
-        """All entries from some on, of a few ids, of which each may have as many as records: a short interval, or few
-        ids."""
+        """Follow the entries of a few ids to the end. With a short interval or few ids, an id may have as many entries
+        as records."""
         groups = self._groups
         is_asked = np.zeros(len(groups), np.bool_)
         is_asked[groups.group[at]] = True

@@ -1,13 +1,13 @@
-"""Joins of tables by a foreign key: each row of the left table meets the row of the right table that it names.
+"""Joins of tables by a foreign key: each row of the left table is joined with the row of the right table that it names.
 
-A change of the left table is sent, as a *subscription*, to the task that has the right table's key; what that has for
-it is sent back as a *response*. Kafka Streams sends a hash of the left value along, looks the value up again when the
-response comes, and drops it when the value has changed since. Here the value itself travels, so that a result does not
-depend on how much is under way at once, and with it a number that grows with every change: where the right table has
-several partitions, a change that names another row than the one before may overtake it; the response to the earlier one
-then comes after that to the later one, and is dropped.
+A change of the left table is sent as a *subscription* to the task that holds the right table's key. That task sends the
+right value back as a *response*. Kafka Streams sends a hash of the left value along, looks the value up again when the
+response arrives, and drops the response if the value has changed since. Penstock sends the left value itself, so that a
+result does not depend on how many messages are in flight. A serial number that grows with every change travels with it.
+If the right table has several partitions, a change that names a new row may overtake the previous change. The response
+to the earlier change then arrives after the response to the later one, and is dropped.
 
-What one record does is done before any response to it comes. So where it changes a row of the left table twice, or a
-row of the left table and the row of the right table that this one named, the responses to the older left value are
-dropped, as in Kafka Streams. So are responses to rows that were changed in silence (see ``silent_table``).
+All changes by one record take place before any response to them arrives. A record may change a left row twice, or a
+left row and the right row that it named. Then responses to the older left value are dropped, as in Kafka Streams.
+Responses to rows that changed silently are dropped, too (see ``silent_table``).
 """

@@ -1,4 +1,4 @@
-"""Changes of the left table that go past the right table, ahead of all responses."""
+"""Announcements: changes of the left table that bypass the right table and arrive before all responses."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from penstock.serdes import Serde
 
 
 class Announce(Operator):
-    """Changes of the left table on their way to where results are made, ahead of all responses.
+    """Sends changes of the left table straight to the step that makes results, ahead of all responses.
 
     Args:
-        subscribe: the step that knows what changes in the table and is not sent; None where all is.
+        subscribe: the step that knows the table's silent changes; None if the table sends all of its changes.
         key: the type of the table's keys.
-        value: that of its values.
+        value: the type of its values.
     """
 
     def __init__(self, context: Context, subscribe: str | None, key: Serde, value: Serde):
@@ -38,7 +38,7 @@ class Announce(Operator):
         self.end_of_chunk(out)
 
     def end_of_chunk(self, out: Collector) -> None:
-        """Emit what a chunk has changed in silence, such as the windows that it lets expire."""
+        """Emit the chunk's silent changes, such as windows that expire."""
         changes = None if self._subscribe is None else self._context.chunk.left_changes.get(self._subscribe)
         if changes is None or self._context.facts.roots is None:
             return

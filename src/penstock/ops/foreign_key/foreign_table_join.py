@@ -1,4 +1,4 @@
-"""The right table's side of a foreign-key join: subscribers are told of its changes."""
+"""The right table's side of a foreign-key join: sends its changes to subscribers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from penstock.state.kinds.subscription import SubscriptionStore
 
 
 class ForeignTableJoin(Operator):
-    """Tells all subscribers of a changed row of the right table, in the order of their keys."""
+    """Sends each change of a right row to all subscribers of the row, in the order of their keys."""
 
     def __init__(
         self,
@@ -70,11 +70,12 @@ class ForeignTableJoin(Operator):
 
     @staticmethod
     def _left_values(left: Binary, overtakes: BoolArray) -> Binary:
-        """The left values of subscriptions, to which responses may overtake others now."""
+        """Return the left values of subscriptions, marked where a response may overtake an earlier one."""
         return replace(LeftValues.unpacked(left), overtakes=overtakes).packed() if overtakes.any() else left
 
     def _overtaking(self, subscriptions: Binary) -> BoolArray:
-        """Which subscriptions came while there may be responses under way which those to them overtake."""
+        """True for subscriptions that arrived while responses to earlier changes may still be in flight, which theirs
+        may overtake."""
         if self._context.commit.more_is_waiting:
             return np.ones(len(subscriptions), np.bool_)
         came = self._context.commit.subscribed_overtaking[self._store.name]
@@ -84,9 +85,10 @@ class ForeignTableJoin(Operator):
         return found
 
     def _as_changed(self, key: Binary, left: Binary, position: IntArray) -> Binary:
-        """The values that responses carry: those that the record that causes the response has replaced come too late.
+        """Return the left values that responses carry. Those that the causing record has replaced are marked as
+        superseded.
 
-        A row that was forgotten before may have come to be the same again.
+        A left row may have been deleted and then set to an equal value again.
         """
         changes = self._context.chunk.left_changes.get(self._subscribe)
         if changes is None:

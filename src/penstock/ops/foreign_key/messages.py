@@ -1,9 +1,8 @@
-"""What travels between the tables of a foreign-key join: subscriptions there, responses back.
+"""The messages between the tables of a foreign-key join: subscriptions there, responses back.
 
-Both travel as changes of a table of which both values are used. A subscription has the foreign key as its key, the left
-value as its value, and in place of the value before the instruction with the primary key. A response has the primary
-key as its key, the right value as its value, and in place of the value before the left value. Left values have the
-serial number of their change with them.
+Both travel as changes of a table, with the old value reused. A subscription has the foreign key as key, the left value
+as new value, and the instruction with the primary key as old value. A response has the primary key as key, the right
+value as new value, and the left value as old value. Left values carry the serial number of their change.
 """
 
 from __future__ import annotations
@@ -35,31 +34,31 @@ _MARK = 0x80
 
 
 class Instruction(IntEnum):
-    """What a subscription asks for: the first four are those of Kafka Streams' ``SubscriptionWrapper``."""
+    """The instruction of a subscription; the first four are those of Kafka Streams' ``SubscriptionWrapper``."""
 
     DELETE_KEY_NO_PROPAGATE = 0
     """Forget the subscription, and send nothing."""
     DELETE_KEY_AND_PROPAGATE = 1
-    """Forget the subscription, and send that there is nothing."""
+    """Forget the subscription, and respond with null."""
     PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE = 2
-    """Subscribe, and send what there is, or that there is nothing."""
+    """Subscribe, and respond with the right value, or with null if there is none."""
     PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE = 3
-    """Subscribe, and send what there is."""
+    """Subscribe, and respond with the right value if there is one."""
     SUPERSEDE = 4
-    """If there is a subscription, leave it, but its row is another one now: responses to it come too late."""
+    """Keep the subscription, if any, but mark its row as replaced: responses to it are too late."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeftValues(Rows):
-    """Values of the left table, with what is known of the changes that made them."""
+    """Values of the left table, with facts about the changes that made them."""
 
     value: Binary
     serial: IntArray
-    """Grows with every change of the left table; 0 where the change is superseded."""
+    """Grows with every change of the left table; 0 if the change is superseded."""
     superseded: BoolArray
-    """Which changes the same record replaces by others: responses to them come too late."""
+    """True for changes that the same record replaces with others: responses to them are too late."""
     overtakes: BoolArray
-    """Which responses may come before one to an earlier change of the same key."""
+    """True if the response may arrive before a response to an earlier change of the same key."""
 
     @classmethod
     def of(cls, value: Binary, serial: IntArray, superseded: BoolArray) -> LeftValues:
@@ -68,7 +67,7 @@ class LeftValues(Rows):
 
     @classmethod
     def unpacked(cls, data: Binary) -> LeftValues:
-        """The reverse of ``packed``.
+        """The inverse of ``packed``.
 
         >>> no, yes = np.array([False, False]), np.array([True, True])
         >>> values = LeftValues(pa.array([b"row", None], pa.binary()), np.array([7, 8]), no, yes)
@@ -84,7 +83,7 @@ class LeftValues(Rows):
         return cls(value, np.maximum(serial, 0), serial == _SUPERSEDED, number & _OVERTAKES != 0)
 
     def packed(self) -> Binary:
-        """As they travel and as they are stored: one value of bytes each."""
+        """Pack each value and its facts into bytes, the form in which they are sent and stored."""
         flags = np.where(is_missing(self.value), _IS_NULL, 0) | np.where(self.overtakes, _OVERTAKES, 0)
         number = (np.where(self.superseded, _SUPERSEDED, self.serial) << _BITS) | flags
         return pc.binary_join_element_wise(fixed_binary(number.astype(">i8")), self.value.fill_null(b""), b"")
@@ -95,17 +94,17 @@ class Subscriptions:
     """Messages to the right table (Kafka Streams' ``SubscriptionWrapper``)."""
 
     foreign_key: Binary
-    """Null for rows that name nothing."""
+    """Null for rows that have no foreign key."""
     primary_key: Binary
     instruction: IntArray
     overtakes: BoolArray
-    """Which responses may come before one to an earlier change of the same key."""
+    """True if the response may arrive before a response to an earlier change of the same key."""
     left: Binary
-    """``LeftValues``, packed: the right table's side only hands them on."""
+    """Packed ``LeftValues``: the right table's side only passes them on."""
 
     @classmethod
     def of(cls, batch: Batch) -> Subscriptions:
-        """Out of the changes that carry them."""
+        """Read the messages from the changes that carry them."""
         assert isinstance(batch, Changes)
         assert batch.old is not None
         said = batch.old.encoded()
@@ -115,7 +114,8 @@ class Subscriptions:
         return cls(batch.key.encoded(), without_first(said, 1), instruction, overtakes, batch.value.encoded())
 
     def as_changes(self, rows: Batch, foreign_key: Serde, within: IntArray | int) -> Changes:
-        """Changes that carry them, caused by rows of the left table; ``within`` orders those of one row."""
+        """Turn the messages into changes, caused by rows of the left table; ``within`` orders the messages of one
+        row."""
         marked = self.instruction | np.where(self.overtakes, _MARK, 0)
         said = fixed_binary(marked.astype(np.uint8).reshape(-1, 1))
         return Changes(
@@ -134,18 +134,18 @@ class Responses:
 
     primary_key: Binary
     foreign_value: Binary
-    """Null where the right table has nothing."""
+    """Null if the right table has no value."""
     left: Binary
     """``LeftValues``, packed."""
 
     @classmethod
     def of(cls, batch: Batch) -> Responses:
-        """Out of the changes that carry them."""
+        """Read the messages from the changes that carry them."""
         assert isinstance(batch, Changes)
         assert batch.old is not None
         return cls(batch.key.encoded(), batch.value.encoded(), batch.old.encoded())
 
     def as_changes(self, caused: Batch, primary_key: Serde) -> Changes:
-        """Changes that carry them, with the times, headers and places of what caused them."""
+        """Turn the messages into changes, with the times, headers and places of the records that caused them."""
         key, value = BytesColumn(self.primary_key, primary_key), BytesColumn(self.foreign_value, BYTES)
         return Changes(key, value, caused.timestamp, caused.order, caused.headers, old=BytesColumn(self.left, BYTES))

@@ -1,4 +1,4 @@
-"""Responses come back to the left table, where results are made of them."""
+"""Responses arrive back at the left table, where they become results."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from penstock.state.columns.rows import Keys, Values
 from penstock.state.kinds.key_value import KeyValueStore
 
 LATE_RESPONSE = "late-response"
-"""The reason of drops of responses to a left value that is not the latest."""
+"""The reason of drops of responses to a left value that is no longer the latest."""
 
 
 class ResponseJoin(TwoSided):
-    """Joins the left value and the right value that a response brings; without a right value an inner join deletes.
+    """Joins the left value and the right value of a response; an inner join deletes its result if there is no right
+    value.
 
-    Responses to a change come too late when there was one to a later change of the same row already, which overtook it.
-    For that the serial numbers of responses that may overtake others are remembered: until the commit, and in the store
-    while anything may come later. Responses to rows that the record which caused them has changed meanwhile come too
-    late as well, where that is announced.
+    A response is too late if a response to a later change of the same row has overtaken it. To detect this, the join
+    remembers the serial numbers of responses that may overtake others: until the commit, and in the store as long as
+    late responses may arrive. A response is also too late if the record that caused it has meanwhile changed its left
+    row; announcements tell of such changes.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class ResponseJoin(TwoSided):
         self._here = KeyValueStore(store.name, in_memory=True)
         self._remembers = False
         self._is_empty: bool | None = None
-        """Whether nothing is in the store; None before the first look in a commit."""
+        """True if the store is empty; None before the first look in a commit."""
         self._joiner = joiner
         self._left = left
         self._right = right
@@ -54,13 +55,13 @@ class ResponseJoin(TwoSided):
             out.emit(self._results(left))
 
     def _changes(self, batch: Batch) -> LeftChanges:
-        """What is announced, by the records that caused it."""
+        """The announced changes, by the record that caused them."""
         assert self._context.facts.roots is not None
         roots = self._context.facts.roots(batch.position)
         return LeftChanges(batch.key.encoded(), batch.value.encoded(), roots, np.zeros(len(batch), np.int64))
 
     def _changed_meanwhile(self, batch: Batch, left: Binary) -> BoolArray:
-        """Which responses are to left values that the record which caused them has replaced."""
+        """True for responses to left values that the causing record has replaced."""
         changed = np.zeros(len(batch), np.bool_)
         if len(self._announced.key):
             assert self._context.facts.roots is not None
@@ -85,7 +86,7 @@ class ResponseJoin(TwoSided):
         return batch.as_stream().with_value(joined).keep(fine)
 
     def _late(self, primary_key: Binary, left: LeftValues) -> BoolArray:
-        """Which responses come too late."""
+        """True for responses that are too late."""
         if not left.overtakes.any() and not self._remembers and self._has_nothing_stored():
             return left.superseded
         self._remembers = True
@@ -113,7 +114,7 @@ class ResponseJoin(TwoSided):
             self._announced = self._announced.of_last_record()
 
     def _forget(self) -> None:
-        """Nothing can come late any more."""
+        """Forget all serial numbers once no response can be too late."""
         if not self._has_nothing_stored():
             keys = pa.array([key for key, _, _ in self._store.rows()], pa.binary())
             self._store.delete(self._store.locate(Keys(keys)))
@@ -125,11 +126,11 @@ class ResponseJoin(TwoSided):
 
 
 def _sent_back(right: Binary) -> Binary:
-    """Right values as Kafka Streams reads them out of responses: one of no bytes is none."""
+    """Right values as Kafka Streams reads them from responses: empty bytes mean null."""
     empty = pc.equal(pc.binary_length(right), 0)
     return pc.if_else(empty, pa.scalar(None, pa.binary()), right) if pc.any(empty).as_py() else right
 
 
 def _numbers(numbers: IntArray) -> Values:
-    """Rows of no bytes that hold numbers in place of timestamps."""
+    """Rows of empty bytes that hold numbers in place of timestamps."""
     return Values(fixed_binary(np.zeros((len(numbers), 0), np.uint8)), numbers)

@@ -1,9 +1,8 @@
-"""What records change in the left table of a foreign-key join, where what is sent does not tell.
+"""Silent changes in the left table of a foreign-key join: changes that the table does not send.
 
-An inner join of two tables that are made from one, kept nowhere, says nothing when a record deletes a row on both
-sides: either side finds nothing on the other one. Joins behind it say that there was another row than there was. And
-windows expire without a change being sent. As in Kafka Streams, subscriptions to such rows may stay, and responses to
-them are dropped.
+An inner join without a store, of two tables derived from the same table, sends nothing when a record deletes a row on
+both sides: each side finds nothing on the other. Joins after it then report a wrong old row. Windows, too, expire
+without a change. As in Kafka Streams, subscriptions to such rows may stay, and responses to them are dropped.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from penstock.state.store import StateStore
 from penstock.state.transactional import physical_keys
 
 _FIRST, _LAST = -1, 2**62
-"""Before and behind all that a record causes."""
+"""Before and after everything that a record causes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +42,17 @@ class Touched(Rows):
     position: IntArray
 
     def changed(self) -> Touched:
-        """Those that are not what they were before the record."""
+        """The rows that differ from what they were before the record."""
         return self.keep(differ(self.before.encoded(), self.after.encoded()))
 
 
 class SilentTable:
-    """A table that changes in silence: finds the rows, by looking at it before and after each record.
+    """A table with silent changes. Finds them by reading the table before and after each record.
 
     Args:
         table: the left table.
-        stores: the stores that it is looked up in.
-        expired: for each of them that expires, up to which stream time its expired windows have been found.
+        stores: the stores that the table is read from.
+        expired: for each store with expiring windows, the stream time up to which its expired windows have been found.
         key: the type of its keys.
     """
 
@@ -72,7 +71,8 @@ class SilentTable:
         self._key = key
 
     def touched(self, sent: LeftChanges) -> Touched:
-        """All rows that the present chunk may have changed, once for each record that did, of which so much is sent."""
+        """Every left row that this chunk may have changed, one entry for each row and input record. ``sent`` holds the
+        changes that are already on their way."""
         asked = self._asked(sent)
         place = np.arange(len(asked))
         before, after = (self._table.find(_at(asked, order, place)) for order in (_FIRST, _LAST))
@@ -83,7 +83,7 @@ class SilentTable:
         return Touched(asked.key, old, new, asked.position)
 
     def _asked(self, sent: LeftChanges) -> Batch:
-        """The keys of what is sent, of what is written, and of what expires, each once for each record."""
+        """The keys that are sent, written or expire, each once for each record."""
         parts = [(sent.key, sent.position)]
         for store, expired in zip(self._stores, self._expired, strict=True):
             written = self._context.chunk.sent.get(store.name) or self._context.chunk.written.get(store.name)
@@ -106,12 +106,12 @@ class SilentTable:
 def _expiring(
     store: SegmentedStore, expired: StreamTime, written: Binary, stream_times: IntArray, position: IntArray
 ) -> tuple[Binary, IntArray]:
-    """The windows that a chunk's writes have expire, and the positions of the records that do.
+    """The windows that expire by a chunk's writes, and the positions of the records that cause it.
 
     Args:
-        written: the windows that were written.
-        stream_times: the store's stream time before the first write, and after each.
-        position: of the writes.
+        written: the written windows.
+        stream_times: the store's stream time before the first write and after each write.
+        position: the positions of the writes.
     """
     earliest = expired.now - store.retention + 1
     expired.advance(stream_times[-1:])
@@ -124,7 +124,7 @@ def _expiring(
 
 
 def _at(asked: Batch, order: int, place: IntArray) -> Batch:
-    """What is asked, at places before or behind all that their records cause, with their numbers."""
+    """Place the looked-up keys before or after everything that their records cause, with their numbers."""
     return Batch(asked.key, asked.value, asked.timestamp, (asked.position, order, place))
 
 

@@ -1,4 +1,4 @@
-"""Subscriptions are answered with what the right table has when they come."""
+"""Subscriptions are answered with the right table's values when they arrive."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.serdes import BYTES, Serde
 
 
 class SubscriptionJoin(Operator):
-    """Answers subscriptions with what the right table has when they come."""
+    """Answers each subscription with the right table's value at its arrival."""
 
     def __init__(self, right: Lookup, left_key: Serde):
         self._right = right

@@ -1,4 +1,4 @@
-"""Subscriptions arrive: they are remembered where the right table is."""
+"""Subscriptions arrive at the right table and are stored there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.state.kinds.subscription import SubscriptionStore, combined_keys
 
 
 class SubscriptionReceive(Operator):
-    """Remembers subscriptions by foreign key and left key."""
+    """Stores subscriptions by foreign key and left key."""
 
     def __init__(self, context: Context, store: SubscriptionStore):
         self._context = context
@@ -46,7 +46,8 @@ class SubscriptionReceive(Operator):
 
 
 def _stays(groups: Groups, instruction: IntArray, before: BoolArray) -> BoolArray:
-    """Whether there is a subscription after each of some instructions, given for which keys there was one before."""
+    """True where a subscription exists after an instruction; ``before`` says for which keys one existed at the
+    start."""
     stays: BoolArray = instruction >= Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE
     supersedes = instruction == Instruction.SUPERSEDE
     if not supersedes.any():

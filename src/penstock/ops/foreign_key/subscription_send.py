@@ -1,4 +1,4 @@
-"""The left table's side of a foreign-key join: its changes go to the right table as subscriptions."""
+"""The left table's side of a foreign-key join: sends its changes to the right table as subscriptions."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from penstock.state.clock import StreamTime
 
 
 class SubscriptionSend(Operator):
-    """Changes of the left table as subscriptions, under the foreign keys that a function takes out of them.
+    """Sends changes of the left table as subscriptions, under the foreign keys that a function extracts from them.
 
-    A row for which the function fails leaves the join as if it was deleted: nobody could find its subscription again.
+    A row for which the function fails leaves the join as if it was deleted: its subscription could not be found again.
     """
 
     def __init__(
@@ -63,7 +63,8 @@ class SubscriptionSend(Operator):
         out.emit(self._subscriptions(batch, old, new))
 
     def _extracted(self, caller: Caller, batch: Batch, values: Column) -> tuple[Binary, BoolArray]:
-        """The foreign keys of some values, null where there is none; and for which the function did not fail."""
+        """The foreign keys of some values, null where there is none; and True for the rows whose function did not
+        fail."""
         present, part = present_rows(batch, values)
         kept, found = caller.written_column(part, self._foreign_key)
         fine = did_not_fail(batch, present, kept)
@@ -74,13 +75,13 @@ class SubscriptionSend(Operator):
         return found.encoded().take(pa.array(places, mask=places < 0)), fine
 
     def _subscriptions(self, batch: Changes, old: Binary, new: Binary) -> Changes:
-        """What each change leaves, and then what it subscribes to."""
+        """For each change, the message to the old foreign key and then the one to the new foreign key."""
         assert batch.old is not None
         exists, existed = is_present(batch.value.encoded()), is_present(batch.old.encoded())
         has, differs = is_present(new), differ(old, new)
         leaves = is_present(old) & differs
         if (existed & ~(exists & has)).any():
-            self._context.commit.overtaking.add(self._node)  # what names nothing now may name anything later
+            self._context.commit.overtaking.add(self._node)  # the next change may name any row
         if self._is_left:
             (leaving, coming), comes = _left_join(len(batch)), exists | existed
         else:
@@ -99,7 +100,7 @@ class SubscriptionSend(Operator):
         return said.as_changes(batch.take(turns.row), self._foreign_key, turns.second)
 
     def _left_values(self, batch: Changes) -> tuple[LeftValues, bool]:
-        """The left values of changes, and whether the responses to all of them may overtake others."""
+        """The left values of changes, and True if the responses to all of them may overtake others."""
         serial = self._counter.now + 1 + np.arange(len(batch))
         changes = self._note(LeftChanges(batch.key.encoded(), batch.value.encoded(), batch.position, serial))
         self._counter.now += len(batch)
@@ -111,7 +112,7 @@ class SubscriptionSend(Operator):
         return LeftValues.of(batch.value.encoded(), serial, superseded), every
 
     def _note(self, sent: LeftChanges) -> LeftChanges:
-        """All changes of a chunk, when these are sent."""
+        """Add the chunk's silent changes to the sent ones, and note all of them."""
         changes = sent
         if self._silent is not None:
             self._touched = rows = self._silent.touched(sent)
@@ -140,13 +141,13 @@ class SubscriptionSend(Operator):
 
 
 class _Turns(NamedTuple):
-    """The rows that leave a foreign key or come to one, in order: a row leaves before it comes."""
+    """The rows that leave an old foreign key or join a new one, in order: a row leaves before it joins."""
 
     row: IntArray
     second: IntArray
-    """0 where it leaves, 1 where it comes."""
+    """0 for leaving, 1 for joining."""
     rows: int
-    """How many there are in all."""
+    """The number of rows."""
 
     @classmethod
     def of(cls, leaves: BoolArray, comes: BoolArray) -> _Turns:
@@ -157,14 +158,14 @@ class _Turns(NamedTuple):
         return cls(row[in_order], second[in_order], len(leaves))
 
     def choose(self, old: Binary, new: Binary) -> Binary:
-        """The foreign keys that are left or come to."""
+        """Pick the old foreign key of rows that leave, and the new one of rows that join."""
         if self.second.all():
             return take(new, self.row)
         return concat([old, new]).take(pa.array(self.row + self.second * self.rows))
 
 
 def _left_join(count: int) -> tuple[IntArray, IntArray]:
-    """Instructions for what is left and what comes: a row has a result whatever the right table has."""
+    """Instructions for leaving and for joining: a row has a result whether or not there is a right value."""
     return (
         np.full(count, Instruction.DELETE_KEY_NO_PROPAGATE),
         np.full(count, Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE),
@@ -172,7 +173,7 @@ def _left_join(count: int) -> tuple[IntArray, IntArray]:
 
 
 def _inner_join(leaves: BoolArray, has: BoolArray) -> tuple[IntArray, IntArray]:
-    """Instructions for what is left and what comes: the result before has to go, if there was one."""
+    """Instructions for leaving and for joining: the previous result, if any, must be deleted."""
     return (
         np.where(has, Instruction.DELETE_KEY_NO_PROPAGATE, Instruction.DELETE_KEY_AND_PROPAGATE),
         np.where(

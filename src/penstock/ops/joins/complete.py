@@ -1,8 +1,8 @@
-"""Joins of versioned tables that correct their results of the past ('Attempt 2' of KIP-914's text).
+"""Joins of versioned tables that also correct past results ('Attempt 2' of KIP-914's text).
 
-A version of one side that is put at a time is valid until the next one begins. In between the result may be another
-one from that time on, and from each time on at which a version of the other side begins or ends. These are the points
-at which results are emitted.
+A version that is put on one side is valid until the next version of that side begins. In this span the result may
+change when the version begins, and whenever a version of the other side begins or ends. Results are emitted at these
+points.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ from penstock.state.columns.sorted_index import FOREVER
 
 
 class JoinedTable(NamedTuple):
-    """What a complete join wants to know of one of its sides."""
+    """The look-ups of one side that a complete join needs."""
 
     now: Lookup
-    """Its values as of any time."""
+    """The side's values as of any time."""
     before: Lookup
-    """Its values as of any time, before the record that is processed."""
+    """The side's values as of any time, before the current record."""
     newest: Lookup
-    """Its latest values."""
+    """The side's latest values."""
     times: VersionTimes
 
 
 @dataclass(frozen=True, slots=True)
 class _Points(Rows):
-    """The times at which results may change: those of each change ascending, beginning with its own time."""
+    """The times at which results may change: for each change ascending, starting with its own time."""
 
     change: IntArray
     """The number of the change."""
     time: IntArray
     is_end: BoolArray
-    """Whether it is where the next version of the own side begins; what is valid from there on does not change."""
+    """True where the next version of the own side begins; from there on the change has no effect."""
     is_horizon: BoolArray
-    """Whether it is where the history of the other side begins."""
+    """True where the history of the other side begins."""
 
 
 class CompleteJoinSide(Operator):
-    """Changes of one side of a join, as changes of all results that they make other ones.
+    """Takes changes of one side of a join and emits the changes of all results that they affect.
 
-    A deletion is emitted where there was a result before, and where one that is new ends.
+    A deletion is emitted where a previous result disappears, and where a new result ends.
 
     Args:
-        sends_old: whether somebody downstream needs the latest result before each change.
+        sends_old: True if a later step needs the latest result before each change.
     """
 
     def __init__(self, joiner: Joiner, own: JoinedTable, other: JoinedTable, needs: Needs, sends_old: bool):
@@ -102,8 +102,9 @@ class CompleteJoinSide(Operator):
         return points.take(np.lexsort((points.time, points.change)))
 
     def _look_up(self, changes: Changes, points: _Points) -> tuple[_Points, Batch, Column]:
-        """The points, the changes as records there, which remember their numbers behind their order, and what the
-        other side has there; only those where its history begins that make a difference."""
+        """Return the points, the changes as records at these points (their numbers are added to their order), and the
+        other side's values there. Points where the other side's history begins are kept only if they make a
+        difference."""
         records = changes.as_stream().take(points.change)
         records = replace(records, timestamp=points.time, order=(*records.order, np.arange(len(records))))
         other, fine = _values(self._other.now, records)
@@ -117,7 +118,7 @@ class CompleteJoinSide(Operator):
     def _results(
         self, changes: Changes, points: _Points, at_points: Batch, other: BoolArray
     ) -> tuple[BoolArray, BoolArray]:
-        """At which points there is a result, and at which there was one before."""
+        """True for the points with a result, and True for the points that had one before."""
         own = _present(changes.value)[points.change]
         own[points.is_end] = _is_there(self._own.now, at_points.keep(points.is_end))
         own_before = _is_there(self._own.before, _numbered(changes))[points.change]
@@ -131,7 +132,7 @@ class CompleteJoinSide(Operator):
         return has & other if self._needs.other else has
 
     def _old(self, changes: Changes, rows: IntArray) -> Column:
-        """The latest result before the change of each of these numbers."""
+        """The latest result before each of these changes."""
         assert changes.old is not None
         newest, _ = _values(self._other.newest, _numbered(changes))
         had = self._has_result(_present(changes.old), _present(newest))
@@ -139,12 +140,12 @@ class CompleteJoinSide(Operator):
 
 
 def _numbered(batch: Batch) -> Batch:
-    """The records with their numbers behind their order."""
+    """Add the records' numbers to the end of their order."""
     return replace(batch, order=(*batch.order, np.arange(len(batch))))
 
 
 def _values(lookup: Lookup, batch: Batch) -> tuple[Column, BoolArray]:
-    """The values that numbered records find, null where a function failed; and where none did."""
+    """The values that numbered records find, null where a function failed; and True where none failed."""
     found = lookup.find(batch)
     fine = np.ones(len(batch), np.bool_)
     if len(found.batch) == len(batch):
@@ -157,11 +158,11 @@ def _values(lookup: Lookup, batch: Batch) -> tuple[Column, BoolArray]:
 
 
 def _is_there(lookup: Lookup, batch: Batch) -> BoolArray:
-    """For which numbered records a value is found."""
+    """True for the numbered records that find a value."""
     return _present(_values(lookup, batch)[0])
 
 
 def _present(column: Column) -> BoolArray:
-    """Which values are not null."""
+    """True for values that are not null."""
     mask = column.null_mask()
     return np.ones(len(column), np.bool_) if mask is None else ~mask

@@ -1,4 +1,4 @@
-"""Joiners: users' functions of the values of both sides."""
+"""Joiners: user functions of the values of both sides."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Joiner:
     """Calls a function of (left, right) or (key, left, right).
 
     Args:
-        swapped: whether the records it is called for come from the right side.
+        swapped: True if the records come from the right side.
     """
 
     def __init__(self, caller: Caller, value: Serde, swapped: bool = False):
@@ -29,7 +29,7 @@ class Joiner:
         return self._caller.node
 
     def join(self, batch: Batch, own: Column, other: Column) -> tuple[Batch, Column]:
-        """The results for all records; and the batch, without the records for which the function failed."""
+        """The results for all records, and the batch without the records for which the function failed."""
         left, right = (other, own) if self._swapped else (own, other)
         with_key = self._caller.function.arity == 3
         if self._caller.function.columnar:
@@ -40,11 +40,11 @@ class Joiner:
         return batch, ValuesColumn(results, self._value)
 
     def of_old_values(self) -> Joiner:
-        """This joiner for values that were new before: failures of theirs are counted already."""
+        """Return this joiner for previous values, whose failures are counted already."""
         return Joiner(self._caller.of_old_values(), self._value, self._swapped)
 
     def join_where(self, mask: BoolArray, batch: Batch, own: Column, other: Column) -> tuple[Column, BoolArray]:
-        """The results where the mask is true, null elsewhere; and for which records the function did not fail."""
+        """The results where the mask is true, null elsewhere; and True for the records whose function did not fail."""
         count = len(batch)
         rows = np.flatnonzero(mask)
         columns = (batch.key, own, batch.timestamp, (*batch.order, np.arange(count)), batch.headers, batch.placed)

@@ -1,4 +1,4 @@
-"""Records and their partners in windows of time."""
+"""Records and their partners in time windows."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from penstock.arrays import IntArray
 from penstock.rows import Rows
 
 _FAR = 2**62
-"""Lines that are longer than this one behind the other have no single one."""
+"""The longest common line; if the lines of all keys together are longer, they are made of the numbers of times
+instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Matches(Rows):
-    """Records and their partners: by record, and then by the partner's time and arrival."""
+    """Pairs of records and partners, sorted by record, then by the partner's time and arrival."""
 
     row: IntArray
     partner: IntArray
-    """Which entry of the values: a record of the chunk, or, numbered on from these, one of the stores."""
+    """The index of the partner among the values: first the chunk's records, then the store's."""
     time: IntArray
     """The partner's timestamp."""
 
@@ -30,29 +31,29 @@ class Matches(Rows):
 
 
 class Timelines(NamedTuple):
-    """Records on one line of time for each key.
+    """Records on one time line for each key.
 
-    The lines lie one behind the other on a single one, so that one binary search finds key and time together:
+    The lines are laid end to end on a single line, so that one binary search finds key and time together:
 
         key 0                key 1                key 2
         |--x----x-x--------| |-------x----------| |x-----------x-----|
     """
 
     place: IntArray
-    """Where each record is on the single line; ascending."""
+    """The place of each record on the single line; ascending."""
     time: IntArray
     arrival: IntArray
-    """The row of each record in the chunk; -1 for those from before."""
+    """The row of each record in the chunk; -1 for records from earlier chunks."""
     number: IntArray
     first: int
     """The time at which each line begins."""
     length: int
     ranks: IntArray | None = None
-    """All times, where they are so far apart that lines are of their numbers instead."""
+    """All distinct times, sorted, if the times are too far apart: then lines consist of indexes into them."""
 
     @classmethod
     def of(cls, codes: IntArray, times: IntArray, arrival: IntArray, number: IntArray) -> Timelines:
-        """Records by the numbers of their keys and their times; those of one key and time stay in their order.
+        """Sort records by the numbers of their keys and their times; records of the same key and time keep their order.
 
         >>> zero = np.zeros(3, np.int64)
         >>> lines = Timelines.of(np.array([1, 0, 1]), np.array([20, 10, 12]), zero, np.arange(3))
@@ -70,7 +71,8 @@ class Timelines(NamedTuple):
         return cls(place, *ordered, 0, len(ranks) + 1, ranks)
 
     def between(self, codes: IntArray, earliest: IntArray, latest: IntArray) -> tuple[IntArray, IntArray]:
-        """The records of keys between two times, both included: who asked, and which record it is, in order."""
+        """Find the records of keys between two times, both included: the index of the query and of the record, in
+        order."""
         start = codes * self.length
         earliest, latest = np.maximum(earliest, 0), np.maximum(latest, 0)
         if self.ranks is None:

@@ -1,9 +1,10 @@
-"""Records of left and outer stream joins that have found no partner: how long they wait, and when they go.
+"""Records of left and outer stream joins without a partner: how long they wait, and when they are emitted.
 
-As in Kafka Streams, what has waited long enough goes when a record arrives that is at stream time, before that
-record's own results, in the order of time, side (right first) and key. Before looking, the lowest time of those that
-wait is compared with stream time, by the reach of the side of the arriving record; after looking it is the time of the
-last record that was looked at. That decides when they go, so it is kept as Kafka Streams keeps it.
+As in Kafka Streams, records that have waited long enough are emitted when a record arrives that is at stream time. They
+precede that record's own results and are ordered by time, side (right first) and key. The scan for them starts only if
+the lowest waiting time is far enough behind stream time, by the reach of the arriving record's side. After a scan, the
+lowest time is that of the last record that the scan looked at. This value decides when records are emitted, so it is
+kept exactly as Kafka Streams keeps it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from penstock.state.kinds.join_window import NEVER, WaitingStore
 
 
 class Partners(Protocol):
-    """Records and the partners that they found."""
+    """Pairs of records and the partners that they found."""
 
     @property
     def row(self) -> IntArray: ...
@@ -32,7 +33,7 @@ class Partners(Protocol):
 
 
 class Reach(NamedTuple):
-    """How far ahead the records of each side look for partners, and how long they wait after that."""
+    """How far ahead the records of each side search for partners, and how long they wait after that."""
 
     left: int
     right: int
@@ -43,13 +44,13 @@ class Reach(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """One record's arrival."""
+    """The arrival of one record."""
 
     is_left: bool
     time: int
     stream_time: int
     looks: bool
-    """Whether it looks for what has waited long enough: only records that are at stream time do."""
+    """True if the record starts a scan for records that have waited long enough: only a record at stream time does."""
 
 
 class Arrivals(NamedTuple):
@@ -60,10 +61,10 @@ class Arrivals(NamedTuple):
     stream_time: IntArray
     is_live: BoolArray
     is_single: BoolArray
-    """Which of them wait for a partner, or would."""
+    """True for records without a partner, which wait for one."""
 
     def turns(self, others: list[int]) -> Iterator[tuple[int, Turn]]:
-        """The rows of the records that look, and of others; in order."""
+        """Yield the rows of the records that start a scan, and of some others, in order."""
         looks = self.is_live & (self.times == self.stream_time)
         has_turn = looks.copy()
         has_turn[others] = True
@@ -73,22 +74,22 @@ class Arrivals(NamedTuple):
 
 
 class Waits(NamedTuple):
-    """What became of a chunk's records without partners, and of those that waited before."""
+    """The outcome for a chunk's records without partners, and for those that were waiting already."""
 
     immediate: BoolArray
-    """Which records do not wait, since their window has passed already."""
+    """True for records that do not wait because their window has passed already."""
     at: IntArray
-    """For each record that has waited long enough the row at which it goes, in order."""
+    """For each record that has waited long enough, the row at which it is emitted; ascending."""
     is_left: BoolArray
     times: IntArray
     codes: IntArray
-    """The number of its key: among the chunk's keys, or, numbered on from these, in ``keys``."""
+    """The number of each record's key: among the chunk's keys, or, numbered after these, in ``keys``."""
     keys: Binary
     data: Binary
 
     @classmethod
     def none(cls, count: int) -> Self:
-        """Nothing waits."""
+        """The outcome if no record waits."""
         empty, nothing = np.zeros(0, np.int64), binary([])
         return cls(
             np.zeros(count, np.bool_), empty, np.zeros(0, np.bool_), empty, codes=empty, keys=nothing, data=nothing
@@ -96,17 +97,17 @@ class Waits(NamedTuple):
 
 
 class _Gone(NamedTuple):
-    """Records that have waited long enough under one key."""
+    """Records under one key that have waited long enough."""
 
     at: int
     key: bytes
     from_before: bool
-    """Whether the store's values under the key are among them."""
+    """True if they include the store's values under the key."""
     rows: list[int]
 
 
 class Waiting:
-    """Goes through a chunk's records in order and keeps account of those that wait."""
+    """Goes through a chunk's records in order and keeps track of the waiting ones."""
 
     def __init__(
         self,
@@ -126,12 +127,12 @@ class Waiting:
         self._counts = store.counts
         self._queue = store.queue()
         self._from_before: dict[bytes, bool] = {}
-        """For the keys that the chunk changed: whether the store's values still wait."""
+        """For the keys that the chunk changed: True if the store's values still wait."""
         self._rows: dict[bytes, list[int]] = {}
         self._gone: list[_Gone] = []
 
     def go_through(self, arrivals: Arrivals, partners: Partners) -> Waits:
-        """Have records wait, take out those that found a partner, and let go of those that waited long enough."""
+        """Let records wait, remove those that found a partner, and emit those that have waited long enough."""
         left, right = (shifted(arrivals.times, reach) for reach in (self._reach.left, self._reach.right))
         until = np.maximum(np.where(arrivals.is_left, left, right), 0)
         immediate = arrivals.is_single & (until < arrivals.stream_time)
@@ -148,19 +149,19 @@ class Waiting:
         return self._waits(immediate)
 
     def _may_be_due(self, turn: Turn) -> bool:
-        """Whether the lowest time that waits is far enough behind stream time, by the reach of the arriving side."""
+        """True if the lowest waiting time is far enough behind stream time, by the reach of the arriving side."""
         reach, lowest = self._reach.of(turn.is_left), self._store.min_time
-        if lowest == NEVER:  # as the sum of Kafka Streams overflows
+        if lowest == NEVER:  # Kafka Streams' sum overflows here
             return reach > 0
         return lowest + reach < turn.stream_time
 
     def _places(self, rows: IntArray, arrivals: Arrivals) -> list[bytes]:
-        """The keys under which records wait."""
+        """The store keys under which records wait."""
         keys = self._keys.data.take(pa.array(self._codes[rows]))
         return _place_keys(arrivals.times[rows], arrivals.is_left[rows], keys)
 
     def _found(self, own: Collection[bytes], arrivals: Arrivals, partners: Partners) -> dict[int, list[bytes]]:
-        """For each record the keys under which partners of it wait, or may."""
+        """For each record, the store keys under which its partners wait or may wait."""
         if not len(partners.row) or (not own and not self._counts):
             return {}
         pairs = np.stack([self._codes[partners.row], partners.time, arrivals.is_left[partners.row]], axis=1)
@@ -194,10 +195,10 @@ class Waiting:
             self._rows.pop(place, None)
 
     def _emit_non_joined_outer_records(self, row: int, stream_time: int) -> None:
-        """Let go of what has waited long enough, and note how far it was looked, as ``KStreamKStreamJoin`` does it.
+        """Emit the records that have waited long enough, and note how far the scan went, like ``KStreamKStreamJoin``.
 
-        Records wait by time, right before left. Looking goes on past a side of which one waits on, for the other side's
-        reach may be shorter:
+        Waiting records are sorted by time, right before left. If a record of one side must keep waiting, the scan
+        continues past that side, because the other side's reach may be shorter:
 
             stream time - reach of left      stream time - reach of right
                       v                              v
@@ -216,7 +217,7 @@ class Waiting:
                 break
             if least + self._reach.of(is_left) >= stream_time:
                 waits_on[is_left] = True
-                if all(waits_on) and count > 1:  # the next record that Kafka Streams looks at is of the same key
+                if all(waits_on) and count > 1:  # the next record that Kafka Streams looks at has the same key
                     break
                 continue
             self._gone.append(_Gone(row, place, self._from_before.get(place, True), self._rows.get(place, [])))
@@ -226,7 +227,7 @@ class Waiting:
         self._store.min_time = least
 
     def _waits(self, immediate: BoolArray) -> Waits:
-        """What happened; the store is brought up to date."""
+        """Return the outcome, and write the changes to the store."""
         needed = {gone.key for gone in self._gone if gone.from_before}
         needed |= {place for place in self._rows if self._from_before[place]}
         asked = list(needed)
@@ -257,7 +258,7 @@ class Waiting:
 
 
 def _place_keys(times: IntArray, is_left: BoolArray, keys: Binary) -> list[bytes]:
-    """Time, side and key in one, in the order in which they go."""
+    """Time, side and key as one store key, in the order of emission."""
     heads = np.empty((len(times), 9), np.uint8)
     heads[:, :8] = times.astype(">i8").view(np.uint8).reshape(-1, 8)
     heads[:, 8] = is_left

@@ -1,8 +1,8 @@
-"""Joins of streams in windows of time: every record meets the records of its key on the other side around its time.
+"""Joins of streams in time windows: every record meets the other side's records of its key around its time.
 
-A chunk's records of both sides are taken together, in processing order. Matches are found for all of them at once: the
-other side's records, the store's and the chunk's, sorted by key, time and arrival, and a binary search for each record.
-Only what waits for a partner in left and outer joins is gone through record by record, see ``non_joined``.
+A chunk's records of both sides are processed together. All matches are found at once: the other side's records, from
+the store and the chunk, are sorted by key, time and arrival, and each record is looked up by binary search. Only the
+waiting records of left and outer joins are processed one by one, see ``non_joined``.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ from penstock.state.columns.rows import Keys
 from penstock.state.kinds.join_window import JoinWindowStore, WaitingStore
 
 NOTHING = -1
-"""Stands for the missing side of a result."""
+"""The index of a missing side in a result."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a join: its store, how far its records look back and ahead, whether they go without a partner."""
+    """One side of a join: its store, how far its records look back and ahead, and whether they are emitted without a
+    partner."""
 
     store: JoinWindowStore
     value: Serde
@@ -55,7 +56,7 @@ class _Rows(NamedTuple):
     keys: Keys
     """The distinct keys."""
     codes: IntArray
-    """The number of each record's key, -1 without one."""
+    """The number of each record's key; -1 if it has none."""
     data: Binary
     has_value: BoolArray
     headers: object
@@ -71,8 +72,8 @@ class StreamJoin(TwoSided):
     """Joins the records of two streams.
 
     Args:
-        waiting: where records without a partner wait; None for inner joins.
-        grace: how long after their window they wait.
+        waiting: the store of records that wait for a partner; None for inner joins.
+        grace: how long they wait after their window, in milliseconds.
     """
 
     def __init__(
@@ -147,7 +148,7 @@ class StreamJoin(TwoSided):
     # --- stores --------------------------------------------------------------------------------------------------
 
     def _stored_time(self, rows: _Rows, is_left: bool) -> IntArray:
-        """The stream time of a side's store after each record, and before the first."""
+        """The stream time of a side's store before the first record and after each record."""
         store = self._sides[is_left].store
         puts = (rows.is_left == is_left) & (rows.codes >= 0)
         if not store.in_memory:
@@ -156,7 +157,7 @@ class StreamJoin(TwoSided):
         return np.maximum.accumulate(np.concatenate([[store.observed_stream_time], times]))
 
     def _load(self, rows: _Rows, is_left: bool) -> Entries:
-        """What a side's store has for the records of the other side."""
+        """Load a side's stored records that the other side's records may match."""
         side, probes = self._sides[not is_left], np.flatnonzero(rows.is_live & (rows.is_left != is_left))
         count = len(rows.keys)
         earliest, latest = np.full(count, np.iinfo(np.int64).max), np.full(count, -1, np.int64)
@@ -167,14 +168,14 @@ class StreamJoin(TwoSided):
         return Entries(asked[found.row], found.first, found.second, found.data)
 
     def _put(self, rows: _Rows, is_left: bool, now: IntArray) -> None:
-        """Put the records of a side into its store; those that are older than it keeps are dropped."""
+        """Put the records of a side into its store; records older than its retention are dropped."""
         store = self._sides[is_left].store
         mine = (rows.is_left == is_left) & (rows.codes >= 0)
         if store.in_memory:
             expired = mine & (rows.times <= now[1:] - store.retention)
         else:
             mine &= rows.has_value
-            oldest = now[1:] - store.retention  # before 0 no segment is too old, as Kafka Streams divides
+            oldest = now[1:] - store.retention  # below 0 none is too old: Kafka Streams truncates
             expired = mine & (rows.times // store.segment_interval < np.maximum(oldest, 0) // store.segment_interval)
         self._drop(rows, expired, "expired-window")
         store.advance(int(now[-1]))
@@ -196,7 +197,7 @@ class StreamJoin(TwoSided):
         return every.take(np.argsort(every.row, kind="stable"))
 
     def _matches_in(self, rows: _Rows, is_left: bool, now: IntArray, loaded: Entries, first: int) -> Matches:
-        """The partners that the records of one side have on the other, which ``is_left`` or not."""
+        """The partners that the records of one side have on the other side, which is the left one if ``is_left``."""
         asking = np.flatnonzero(rows.is_live & (rows.is_left != is_left))
         here = np.flatnonzero(rows.is_live & (rows.is_left == is_left))
         if not len(asking) or not len(loaded) + len(here):
@@ -214,7 +215,7 @@ class StreamJoin(TwoSided):
         return Matches(row[there], line.number[at[there]], line.time[at[there]])
 
     def _wait(self, rows: _Rows, outer: BoolArray, matches: Matches) -> Waits:
-        """Which records wait for a partner, and which cease to."""
+        """Work out which records wait for a partner, and which stop waiting."""
         count = len(rows.times)
         if self._waiting is None:
             return Waits.none(count)
@@ -231,7 +232,7 @@ class StreamJoin(TwoSided):
     def _results(
         self, rows: _Rows, matches: Matches, alone: BoolArray, waits: Waits, loaded: list[Entries]
     ) -> Batch | None:
-        """All results: first what has waited long enough, then a record's own."""
+        """All results: at each record, first those that have waited long enough, then the record's own."""
         values = _Values(rows.data, loaded, waits.data)
         waited, matched = _Results.waited(waits, values.first_waiting), _Results.matched(rows, matches)
         results = waited.join(matched, _Results.alone(rows, np.flatnonzero(alone)))
@@ -252,23 +253,23 @@ class StreamJoin(TwoSided):
 
 @dataclass(frozen=True, slots=True)
 class _Results(Rows):
-    """Results, by the record of the chunk at which they go."""
+    """Results, by the record of the chunk at which they are emitted."""
 
     row: IntArray
     phase: IntArray
-    """What has waited long enough goes before a record's own results."""
+    """Results that have waited long enough come before a record's own results."""
     own: IntArray
-    """Which of the values stands on the own side of the record that makes the result."""
+    """The index of the value on the side of the record that makes the result."""
     other: IntArray
     is_left: BoolArray
-    """Which side the own one is."""
+    """True if that side is the left one."""
     time: IntArray
     code: IntArray
     """The number of the key."""
 
     @classmethod
     def waited(cls, waits: Waits, first: int) -> _Results:
-        """Records that have waited long enough; the first of them has a number among the values."""
+        """Results of records that have waited long enough; ``first`` is the index of the first one among the values."""
         count = len(waits.at)
         own, nothing = first + np.arange(count), np.full(count, NOTHING)
         return cls(
@@ -285,7 +286,7 @@ class _Results(Rows):
 
     @classmethod
     def alone(cls, rows: _Rows, row: IntArray) -> _Results:
-        """Records that go without a partner at once."""
+        """Results of records that are emitted without a partner at once."""
         nothing = np.full(len(row), NOTHING)
         return cls(
             row, np.ones_like(row), row, nothing, is_left=rows.is_left[row], time=rows.times[row], code=rows.codes[row]
@@ -293,7 +294,7 @@ class _Results(Rows):
 
 
 class _Values:
-    """The values of all records that may be part of a result."""
+    """The values of all records that may occur in a result."""
 
     def __init__(self, rows: Binary, loaded: list[Entries], waiting: Binary):
         self._data = concat([rows, *(entries.data for entries in loaded), waiting])
@@ -304,7 +305,7 @@ class _Values:
 
 
 def _codes(key: Binary) -> tuple[Keys, IntArray]:
-    """The distinct keys, and the number of each record's key; -1 where there is none."""
+    """The distinct keys, and the number of each record's key; -1 if it has none."""
     if not key.null_count:
         return group_keys(key)
     encoded = key.dictionary_encode()

@@ -1,4 +1,4 @@
-"""Joins of streams with tables: each record meets the value that the table has for its key (KIP-914)."""
+"""Joins of streams with tables: each record is joined with the table's value for its key (KIP-914)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from penstock.state.kinds.held import Updates, unpack
 
 
 class StreamTableJoin(Operator):
-    """Looks the key of each record up and calls the joiner with what is found.
+    """Looks up the key of each record and calls the joiner with the value found.
 
     Args:
-        is_left: keep records that find nothing, and those without a key; they are joined with None.
+        is_left: keep records without a key or without a table value; they are joined with None.
     """
 
     def __init__(self, node: str, context: Context, table: Lookup, joiner: Joiner, is_left: bool):
@@ -47,7 +47,7 @@ class StreamTableJoin(Operator):
             out.emit(self._joined(batch, batch.key))
 
     def _joined(self, batch: Batch, keys: Column) -> Batch:
-        """The records joined with what the table has for these keys, some of which may be null in a left join."""
+        """Join the records with the table's values for these keys. In a left join, keys may be null."""
         batch, other = self._look_up(batch, keys)
         missing = other.null_mask()
         if missing is not None and not self._is_left:
@@ -56,8 +56,8 @@ class StreamTableJoin(Operator):
         return batch.with_value(value)
 
     def _look_up(self, batch: Batch, keys: Column) -> tuple[Batch, Column]:
-        """What the keys have, null for those that are null; and the records, without those for which a function of the
-        table failed."""
+        """Look up the table's values, null for null keys. Also returns the records without those for which a function
+        of the table failed."""
         without = keys.null_mask()
         asked = np.arange(len(batch)) if without is None else np.flatnonzero(~without)
         if not asked.size:
@@ -79,10 +79,10 @@ class StreamTableJoin(Operator):
 class BufferedStreamTableJoin(StreamTableJoin):
     """A join of a stream with a table that has a grace period.
 
-    A record waits in a buffer until the time of the records that came into it has passed its own by that much, and is
-    looked up then. One that comes later than that is looked up at once.
+    A record waits in a buffer until the buffer's stream time has passed the record's time by the grace period, and is
+    looked up then. A record that arrives later than that is looked up at once.
 
-    Waiting records go on in the order of their times, of the bytes of their keys, and of their arrival.
+    Waiting records are emitted in the order of their times, then of the bytes of their keys, then of their arrival.
     """
 
     def __init__(
@@ -111,7 +111,8 @@ class BufferedStreamTableJoin(StreamTableJoin):
             out.emit(self._joined(joined, joined.key))
 
     def _sorted_out(self, batch: Batch) -> tuple[BoolArray, BoolArray]:
-        """Which records are looked up at once, because they come too late or have no key, and which wait."""
+        """True for the records to look up at once, because they are too late or have no key; and True for those that
+        wait."""
         without_key = batch.key.null_mask()
         has_key = np.ones(len(batch), np.bool_) if without_key is None else ~without_key
         time = np.maximum.accumulate(np.where(has_key, batch.timestamp, -1))
@@ -120,7 +121,8 @@ class BufferedStreamTableJoin(StreamTableJoin):
         return ~held, held
 
     def _pass_through(self, batch: Batch) -> Batch | None:
-        """Put records into the buffer; those that are let go of, at the turns of the records that let them go."""
+        """Put records into the buffer. Return the buffered records that are due, at the places of the records that make
+        them due."""
         grace = self._buffer.retention
         time = np.maximum(np.maximum.accumulate(batch.timestamp), self._buffer.observed_stream_time)
         entries = self._entries(batch)
@@ -142,7 +144,7 @@ class BufferedStreamTableJoin(StreamTableJoin):
         return self._as_batch(batch, released.take(order), triggers[order])
 
     def _entries(self, batch: Batch) -> Entries:
-        """The records as the buffer keeps them: each has a number behind its key, so that none replaces another."""
+        """The records as the buffer keeps them: each key ends with a number, so that no record replaces another."""
         first = self._buffer.numbers.get("arrived", 0)
         self._buffer.numbers["arrived"] = first + len(batch)
         numbers = fixed_binary((first + np.arange(len(batch))).astype(">i8"))
@@ -166,14 +168,14 @@ class BufferedStreamTableJoin(StreamTableJoin):
 
 
 def _as_numbered(keys: Binary) -> Binary:
-    """The buffer's keys as Kafka Streams orders them: the number behind each has four bytes and begins at 1. That shows
-    where one key is another one and NUL."""
+    """The buffer's keys in Kafka Streams' order: the number after each key has four bytes and starts at 1. This matters
+    if one key equals another one followed by NUL."""
     numbers = fixed_binary(((last_numbers(keys) + 1) % 2**31).astype(">i4"))
     return pc.binary_join_element_wise(without_last(keys, 8), numbers, b"")
 
 
 class GlobalTableJoin(StreamTableJoin):
-    """Looks a key that a function gives up in a global table; the records keep their own keys."""
+    """Joins with a global table, whose key a function computes; the records keep their own keys."""
 
     def __init__(
         self,
@@ -200,7 +202,7 @@ class GlobalTableJoin(StreamTableJoin):
             out.emit(self._joined(batch, keys))
 
     def _encoded(self, batch: Batch, keys: Column) -> tuple[Batch, Column]:
-        """Without the records whose selected keys do not encode."""
+        """The records whose selected keys encode, and these keys."""
         numbered = replace(batch.with_key(keys), order=(*batch.order, np.arange(len(batch))))
         fine = self._context.encoded(self._node, numbered, "key")
         return batch.take(row_numbers_of(fine)), BytesColumn(fine.key.encoded(), self._table_key)

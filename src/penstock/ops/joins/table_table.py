@@ -1,4 +1,4 @@
-"""Joins of tables by their keys: each change of one side meets what the other side has."""
+"""Joins of tables by their keys: each change of one side is joined with the other side's value."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from penstock.plan.nodes import INNER, LEFT, OUTER
 
 
 class Needs(NamedTuple):
-    """Which values there must be for a result."""
+    """The values that a result requires."""
 
     own: bool
-    """That of the side that changed."""
+    """The value of the side that changed."""
     other: bool
 
     def swapped(self) -> Needs:
-        """What the join needs, seen from the other side."""
+        """The requirements of the join, seen from the other side."""
         return Needs(self.other, self.own)
 
 
 NEEDS = {INNER: Needs(own=True, other=True), LEFT: Needs(own=True, other=False), OUTER: Needs(own=False, other=False)}
-"""What each kind of join needs, seen from its left side."""
+"""The requirements of each kind of join, seen from its left side."""
 
 
 class TableJoinSide(Operator):
-    """Changes of one side of a join, as changes of the result.
+    """Turns changes of one side of a join into changes of the result.
 
-    Of a versioned table only the changes that are the latest of their keys count; others are dropped (KIP-914).
+    Changes of a versioned table count only if they are the latest of their keys; others are dropped (KIP-914).
     """
 
     def __init__(
@@ -82,12 +82,12 @@ class TableJoinSide(Operator):
         if self._sends_old and changes.old is not None:
             had_result = self._has_result(found, changes.old)
             old, _ = self._joiner.of_old_values().join_where(had_result, changes, changes.old, found.value)
-            fine = np.ones(len(changes), np.bool_)  # a row that fails is deleted: at its next change it is none before
+            fine = np.ones(len(changes), np.bool_)  # failed rows are deleted: no old result later
         timestamp = np.maximum(changes.timestamp, found.timestamp)
         return replace(changes, value=new, old=old, timestamp=timestamp).keep(fine)
 
     def _has_result(self, found: Found, own: Column) -> BoolArray:
-        """For which changes there is a result, given the values of the own side."""
+        """True for the changes that have a result, given the values of the own side."""
         absent = _missing(found.batch, own)
         return ~absent if self._needs.own else ~(absent & found.missing())
 
@@ -96,7 +96,7 @@ class TableJoinMerge(StoredTable):
     """The results of both sides of a join, as one table.
 
     Args:
-        is_complete: whether one change may bring several results of a key; what was before each the store knows.
+        is_complete: True if one change may cause several results of a key; their old values then come from the store.
     """
 
     def __init__(self, store: TableWriter | None, sends_old: bool, is_complete: bool):
@@ -113,7 +113,7 @@ class TableJoinMerge(StoredTable):
 
 
 class JoinLookup(Lookup):
-    """In a joined table that has no store."""
+    """Looks up values of a joined table that has no store."""
 
     def __init__(self, joiner: Joiner, left: Lookup, right: Lookup, needs: Needs):
         self._joiner = joiner
@@ -140,7 +140,7 @@ class JoinLookup(Lookup):
 
 
 def _missing(batch: Batch, column: Column | None) -> BoolArray:
-    """Which values are null; all of a column that is not there."""
+    """True where a value is null; True everywhere if there is no column."""
     if column is None:
         return np.ones(len(batch), np.bool_)
     mask = column.null_mask()

@@ -1,4 +1,4 @@
-"""When the versions of tables begin and end, seen from a record's place in the processing order (KIP-914)."""
+"""The times at which versions of tables begin and end, seen from a record's place in the processing order (KIP-914)."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from penstock.state.kinds.versioned.store import VersionedStore
 
 
 class VersionTimes:
-    """The times at which values of a table may change: those of the versioned stores that it is made from."""
+    """The times at which values of a table may change: those of the versioned stores that the table is derived from."""
 
     def __init__(self, context: Context, stores: Sequence[VersionedStore]):
         self._context = context
         self._stores = stores
 
     def next(self, batch: Batch) -> IntArray:
-        """The first such time behind each record's; ``FOREVER`` where there is none."""
+        """The first such time after each record's time; ``FOREVER`` if there is none."""
         first = np.full(len(batch), FOREVER, np.int64)
         rows, times = self._between(batch, first, only_first=True)
         np.minimum.at(first, rows, times)
         return first
 
     def between(self, batch: Batch, until: IntArray) -> tuple[IntArray, IntArray]:
-        """All such times behind each record's and before a limit, as pairs of a record's number and a time."""
+        """All such times after each record's time and before a limit, as pairs of record number and time."""
         rows, times = self._between(batch, until)
         pairs = np.unique(np.stack([rows, times]), axis=1)
         return pairs[0], pairs[1]
 
     def earliest(self, batch: Batch) -> IntArray:
-        """The earliest times as of which values can be looked up when each record is processed."""
+        """For each record, the earliest time as of which values can be looked up when it is processed."""
         earliest = np.zeros(len(batch), np.int64)
         for store in self._stores:
             turns = turns_of(self._context, store, batch)
