@@ -14,9 +14,9 @@ import penstock
 SOURCE = Path(penstock.__file__).parent
 
 FOUNDATIONS = (
-    "arrays batch calls columns compiled connections durations errors faults handlers java_names locations masking "
-    "messages metric_names metrics moving notebooks offset_reset plain_files record processor rows settings sizes "
-    "temporary times timestamps topic_names untrusted"
+    "arrays batch callers calls columns compiled connections durations errors faults handlers java_names locations "
+    "masking messages metric_names metrics moving notebooks offset_reset plain_files record processor rows settings "
+    "signatures sizes temporary times timestamps topic_names untrusted"
 )
 """Modules beside the folders that anybody may import; among themselves they are in the order of their imports."""
 

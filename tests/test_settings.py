@@ -55,7 +55,7 @@ def test_a_misspelt_variable_is_refused_with_what_was_meant(variable: str, meant
 
 
 def test_a_misspelt_keyword_is_refused_with_what_was_meant():
-    with pytest.raises(ConfigError, match=r"unknown setting 'on_eror' \(keyword\); .* \(did you mean 'on_error'\?\)"):
+    with pytest.raises(ConfigError, match=r"unknown setting 'on_eror' \(keyword\) \(did you mean 'on_error'\?\); .*"):
         load(on_eror="skip")
 
 
@@ -144,7 +144,15 @@ def test_paths_become_absolute_and_urls_stay(tmp_path: Path, monkeypatch: pytest
         ("state_dir", ["a"], "state_dir (keyword) must be a path, got ['a']"),
         ("checkpoint", 5, "checkpoint (keyword) must be text, got 5"),
         ("checkpoint", "", "checkpoint (keyword) must not be empty"),
-        ("log_dri", "x", "unknown setting 'log_dri' (keyword); the settings are log_dir, log, schema_registry, "),
+        (
+            "log_dri",
+            "x",
+            "unknown setting 'log_dri' (keyword) (did you mean 'log_dir'?); the settings are log_dir, log, "
+            "schema_registry, ",
+        ),
+        ("commit_interval_ms", 5, "unknown setting 'commit_interval_ms' (keyword): here it is commit_interval, in "),
+        ("bootstrap.servers", "h:9092", "unknown setting 'bootstrap.servers' (keyword): here it is log, such as "),
+        ("commit.interval", 5, "unknown setting 'commit.interval' (keyword) (did you mean 'commit_interval'?)"),
         ("origins", {}, "unknown setting 'origins' (keyword); the settings are log_dir, "),
     ],
 )
@@ -160,7 +168,10 @@ def test_a_wrong_value_says_where_it_came_from(tmp_path: Path):
     with pytest.raises(ConfigError, match=r"flush_rows \(penstock.toml\) must be a whole number, got 'few'"):
         Settings.load(tmp_path, {})
     (tmp_path / "penstock.toml").write_text("flush_row = 1")
-    with pytest.raises(ConfigError, match=r"unknown setting 'flush_row' \(penstock.toml\); the settings are log_dir"):
+    with pytest.raises(
+        ConfigError,
+        match=r"unknown setting 'flush_row' \(penstock.toml\) \(did you mean 'flush_rows'\?\); the settings",
+    ):
         Settings.load(tmp_path, {})
     (tmp_path / "penstock.toml").write_text("flush_rows = = 1")
     with pytest.raises(ConfigError, match=rf"{tmp_path}/penstock.toml is not TOML: .* line 1"):

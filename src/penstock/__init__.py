@@ -49,6 +49,7 @@ from penstock.engine.operate.restores import RestoreProgress
 from penstock.engine.shared.places import SlotPlace
 from penstock.errors import (
     AlreadyRunningError,
+    ArgumentsError,
     BufferFullError,
     CommitError,
     ConfigError,
@@ -153,6 +154,7 @@ __all__ = [
     "AbstractTransactionalStore",
     "AlreadyRunningError",
     "ApplicationStores",
+    "ArgumentsError",
     "AutoOffsetReset",
     "Avro",
     "BatchResult",

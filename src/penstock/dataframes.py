@@ -17,6 +17,7 @@ from penstock.log.produce import check_partitions, topic_types
 from penstock.log.tables import Chosen
 from penstock.messages import show
 from penstock.serdes import Serde
+from penstock.signatures import telling
 from penstock.spark_python import lookup_python
 from penstock.topic_names import check_topic_name
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
+@telling
 def write(
     df: DataFrame,
     topic: str,

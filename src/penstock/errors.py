@@ -2,6 +2,7 @@
 
 PenstockError
 ├── ConfigError            a setting or an argument is wrong; nothing was started
+│   └── ArgumentsError     the arguments of a call do not fit
 ├── NoSuchElementError     a test reads a record that is not there
 ├── TopologyError          the topology cannot be built (Kafka's name ``TopologyException`` is an alias)
 ├── SerdeError             a value does not fit its serde
@@ -50,6 +51,18 @@ class ConfigError(PenstockError, ValueError):
     ... except ConfigError as error:
     ...     print("refused")
     refused
+    """
+
+
+class ArgumentsError(ConfigError, TypeError):
+    """The arguments of a call do not fit: one is missing, there are too many, or one has another name.
+
+    >>> from penstock import ArgumentsError, TimeWindows
+    >>> try:
+    ...     TimeWindows.of_size_and_grace("1 hour")
+    ... except ArgumentsError:
+    ...     print("the grace period is missing")
+    the grace period is missing
     """
 
 

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from penstock.messages import nearest
+from penstock.signatures import told_of
 
 _AFTER_GROUPING = "group the records first: group_by_key() or group_by(...), and then {0}(...)"
 _OF_STREAMS = "say to_stream() first: to_stream().{0}(...)"
@@ -158,6 +159,29 @@ def of_module(name: str) -> str:
     return _OF_MODULE.get(name, "")
 
 
+_CALLED = re.compile(r"\.(key|value|timestamp|headers|start|end|window)\(\)")
+_RECORD = "a record is Record(key, value, timestamp); one like another is record.with_value(...)"
+_WINDOWED = "a windowed key is Windowed(key, start, end), with the times in milliseconds"
+
+
+def of_java(line: str, problem: str) -> str:
+    """What to write instead of a line that fails with a TypeError because it is written as in Java; empty for others.
+
+    Args:
+        line: the line of source.
+        problem: what the error says.
+
+    >>> of_java("total += record.value()", "'int' object is not callable")
+    'it is no method here: .value without parentheses'
+    """
+    found = _CALLED.search(line) if problem.endswith("object is not callable") else None
+    if found:
+        return f"it is no method here: .{found[1]} without parentheses"
+    if problem.startswith("Missing required argument") and "Record(" in line:
+        return _RECORD
+    return _WINDOWED if problem.startswith("Windowed.__new__()") else ""
+
+
 def is_imported(frame: FrameType) -> bool:
     """Whether a frame is at a ``from ... import``, which does not show what an AttributeError says."""
     return dis.opname[frame.f_code.co_code[frame.f_lasti]] == "IMPORT_FROM"
@@ -206,12 +230,25 @@ def missing(of: type, name: str, is_class: bool = False) -> AttributeError:
 class _KafkaNames(type):
     if not TYPE_CHECKING:
 
+        def __new__(mcs, name: str, bases: tuple[type, ...], members: dict[str, Any], telling: bool = True) -> Any:
+            told = {one: told_of(one, member) for one, member in members.items()} if telling else members
+            return super().__new__(mcs, name, bases, told)
+
+        def __init__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any], telling: bool = True) -> None:
+            super().__init__(name, bases, members)
+
+        def __setattr__(cls, name: str, value: Any) -> None:
+            super().__setattr__(name, told_of(name, value) if name == "__init__" else value)  # dataclasses make one
+
         def __getattr__(cls, name: str) -> Any:
             raise missing(cls, name, is_class=True)
 
 
 class KafkaNames(metaclass=_KafkaNames):
-    """What says what to write where somebody writes a name that its objects do not have."""
+    """What says what to write where somebody writes a name that its objects do not have, or calls a method wrongly.
+
+    ``class Fast(KafkaNames, telling=False)`` leaves the calls alone, for methods that are called for each record.
+    """
 
     __slots__ = ()
 

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.durations import Duration
+from penstock.signatures import telling
 
 if TYPE_CHECKING:
     from penstock.query.stores import AnyView
     from penstock.serdes import Serde
 
 
+@telling
 def open_store(
     application: Path | str,
     name: str,

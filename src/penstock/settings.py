@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -385,8 +385,9 @@ class Settings:
                     values[name] = _convert(name, value, str(types[name]), origin)
                     origins[name] = origin
                 elif origin != "environment":
-                    known = f"{', '.join(types)}{nearest(name, types)}"
-                    raise ConfigError(f"unknown setting {name!r} ({origin}); the settings are {known}")
+                    raise ConfigError(
+                        f"unknown setting {name!r} ({origin}){_meant(name, types)}; the settings are {', '.join(types)}"
+                    )
                 elif (
                     name not in OF_COMMANDS and not name.startswith(_CONNECTIONS) and nearest(name, types)
                 ):  # what is like no setting may be another program's
@@ -396,6 +397,26 @@ class Settings:
                         "belongs to another program"
                     )
         return cls(**values, origins=origins)
+
+
+_OF_KAFKA = {
+    "bootstrap_servers": "log, such as 'kafka://host:9092'",
+    "num_stream_threads": "slots of start(...), and --slots of penstock run",
+    "num_standby_replicas": "standby_replicas",
+    "commit_interval_ms": "commit_interval, in milliseconds or as text such as '1 s'",
+    "cache_max_bytes_buffering": "statestore_cache_max_bytes",
+    "max_task_idle_ms": "max_task_idle, in milliseconds or as text such as '1 s'",
+    "schema_registry_url": "schema_registry",
+}
+"""What stands here for settings of Kafka Streams that have another name."""
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    """What to write instead of a setting that is not there."""
+    spelled = name.replace(".", "_")
+    if spelled in _OF_KAFKA:
+        return f": here it is {_OF_KAFKA[spelled]}"
+    return f" (did you mean {spelled!r}?)" if spelled in known else nearest(spelled, known)
 
 
 OF_COMMANDS = (

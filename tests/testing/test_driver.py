@@ -204,7 +204,10 @@ def test_a_function_that_raises_stops_the_record_and_the_next_ones_can_go_on():
 def test_settings_are_checked():
     with pytest.raises(ConfigError, match="on_error must be 'fail', 'skip' or 'dead_letter:<topic>', got 'ignore'"):
         driver_of(counting(), on_error="ignore")
-    with pytest.raises(ConfigError, match=r"unknown setting 'onerror' \(keyword\); the settings are log_dir, "):
+    with pytest.raises(
+        ConfigError,
+        match=r"unknown setting 'onerror' \(keyword\) \(did you mean 'on_error'\?\); the settings are log_dir, ",
+    ):
         driver_of(counting(), onerror="skip")
 
 

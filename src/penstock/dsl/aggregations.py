@@ -7,14 +7,16 @@ from typing import Any
 from penstock.dsl.graph import Graph
 from penstock.dsl.materialized import Materialized
 from penstock.dsl.results import aggregated_type
+from penstock.errors import TopologyError
 from penstock.plan import names, nodes
-from penstock.plan.functions import UserFunction, user_function
+from penstock.plan.functions import UserFunction, called, user_function
 from penstock.plan.returns import check_returns
 from penstock.serdes import Serde
 
 REDUCER = ("aggregate", "value")
 AGGREGATOR = ("key", "value", "aggregate")
 NO_KEY = "a reducer gets no key; aggregate(...) does, and a third argument called context is that of the record"
+_INITIAL = "the initializer comes first: a function without arguments that gives the first aggregate, such as lambda: 0"
 MERGER = ("key", "one", "other")
 
 
@@ -38,11 +40,30 @@ def merger_of(function: Any) -> UserFunction:
     return check_returns(user_function(function, "aggregate", MERGER, context=True), "aggregate", "merger")
 
 
+def initializer_of(function: Any) -> UserFunction:
+    """A function without arguments that gives what each key begins with.
+
+    Raises:
+        TopologyError: it is none, or it gives one object each time that aggregators can change.
+    """
+    initialize = user_function(function, "aggregate", (), hint=_INITIAL)
+    try:
+        one, other = function(), function()
+    except Exception:  # where it is called, it is said
+        return initialize
+    if one is other and type(one).__hash__ is None:
+        raise TopologyError(
+            f"aggregate at {initialize.where}: the initializer {called(function)} gives the same {type(one).__name__} "
+            f"each time, which the aggregates of all keys would share; have it make a new one, such as lambda: {one!r}"
+        )
+    return initialize
+
+
 def aggregation_of(
     initializer: Any, adder: Any, value: Any, subtractor: Any = None, merger: Any = None
 ) -> tuple[nodes.Aggregation, Serde]:
     """The aggregation of an ``aggregate`` call, and the type it results in."""
-    initialize: UserFunction = user_function(initializer, "aggregate", ())
+    initialize = initializer_of(initializer)
     add = aggregator_of(adder, "aggregate", initializer=initializer)
     subtract = None if subtractor is None else user_function(subtractor, "aggregate", AGGREGATOR, context=True)
     merge = None if merger is None else merger_of(merger)

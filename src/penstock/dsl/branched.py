@@ -11,6 +11,7 @@ from penstock.dsl.graph import K, V
 from penstock.dsl.stream import KEY_VALUE
 from penstock.errors import ConfigError, TopologyError
 from penstock.java_names import KafkaNames
+from penstock.messages import nearest
 from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, caller, check_type, refuse_unusable, user_function
 from penstock.plan.names import check_name, check_name_if_given
@@ -101,7 +102,7 @@ class BranchedKStream(KafkaNames, Generic[K, V]):
         self._stream = stream
         self._node = node
         self._prefix = prefix
-        self._streams: dict[str, KStream[K, V]] = {}
+        self._streams: dict[str, KStream[K, V]] = _Branches()
 
     @overload
     def branch(
@@ -165,6 +166,18 @@ class BranchedKStream(KafkaNames, Generic[K, V]):
         if found is not None:
             check_type(found, KStream, f"what the function of the branch {own_name!r} gives")
             self._streams[self._prefix + own_name] = found
+
+
+class _Branches(dict[str, Any]):
+    """Branches by name, of which none is missing without a word."""
+
+    def __missing__(self, name: object) -> Any:
+        there = ", ".join(map(repr, self)) or "none: each was given to a function"
+        prefixed = next((one for one in self if one.endswith(str(name))), "")
+        raise TopologyError(
+            f"there is no branch {name!r} at {caller()}; there are {there}"
+            + (f". split(...) puts its name in front: {prefixed!r}" if prefixed else nearest(str(name), self))
+        )
 
 
 def _branched_of(method: str, branched: Branched | None, name: str | Branched | None) -> Branched:

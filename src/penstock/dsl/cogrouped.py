@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, overload
 
-from penstock.dsl.aggregations import aggregator_of, merger_of
+from penstock.dsl.aggregations import aggregator_of, initializer_of, merger_of
 from penstock.dsl.functions import Aggregator, Merger
 from penstock.dsl.graph import K, R, V
 from penstock.dsl.ktable import KTable
@@ -16,7 +16,7 @@ from penstock.dsl.windows import SessionWindows, SlidingWindows, TimeWindows, Un
 from penstock.errors import TopologyError
 from penstock.java_names import KafkaNames
 from penstock.plan import names, nodes
-from penstock.plan.functions import UserFunction, caller, user_function
+from penstock.plan.functions import UserFunction, caller
 from penstock.record import Windowed
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def cogrouped_table(
     """The table of an aggregation of several streams."""
     graph, where = groups[0][0]._graph, caller()
     functions = [function for _, function in groups]
-    initialize = user_function(initializer, "aggregate", ())
+    initialize = initializer_of(initializer)
     result = aggregated_type(value, functions, initialize, is_cogroup=True)
     store = graph.store(given, names.COGROUP_AGGREGATE, key=groups[0][0]._key, value=result)
     sides = tuple(

@@ -30,7 +30,9 @@ def join_streams(
 ) -> Handle:
     """Join two streams in windows of time."""
     method, graph = METHODS[kind], left.graph
-    check_type(windows, JoinWindows, f"the windows of {method}", "such as JoinWindows.of_time_difference_with_no_grace")
+    turned = isinstance(joiner, JoinWindows)
+    hint = "the joiner comes first" if turned else "such as JoinWindows.of_time_difference_with_no_grace(...)"
+    check_type(windows, JoinWindows, f"the windows of {method}", f"{hint}: {method}(other, joiner, windows)")
     assert windows is not None
     given = said_once(method, "stream_joined", joined, StreamJoined(name=name))
     key = given.key or left.key

@@ -9,6 +9,7 @@ from penstock.connections import is_elsewhere, option_text, options_found
 from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError
 from penstock.masking import MASK, SECRET_NAME
+from penstock.signatures import telling
 
 SCHEME = "kafka://"
 _VARIABLE = "PENSTOCK_KAFKA_"
@@ -38,6 +39,7 @@ class Kafka:
     Kafka('localhost:9092', {'sasl.username': 'app', 'sasl.password': '****'})
     """
 
+    @telling
     def __init__(self, servers: str, options: Mapping[str, object] | None = None, timeout: Duration = "60 seconds"):
         if not isinstance(servers, str):
             raise ConfigError(f"Kafka(servers): write them like 'host:9092,other:9092'; got {servers!r}")

@@ -20,6 +20,7 @@ from penstock.log.records import Records
 from penstock.messages import describe
 from penstock.record import ConsumerRecord
 from penstock.serdes import Serde, from_name, of
+from penstock.signatures import telling
 from penstock.topic_names import check_topic_name
 
 Decode = Callable[[Serde, Binary], list[Any]]
@@ -52,6 +53,7 @@ def consume(
 ) -> Iterator[Any]: ...
 
 
+@telling
 def consume(
     topic: str,
     key: Any = None,

@@ -26,10 +26,12 @@ from penstock.log.rows import Row, records_of
 from penstock.log.strange_times import tell_of_strange_times
 from penstock.log.tables import Chosen, reader_of, small
 from penstock.serdes import JSON, STR, Serde, fits, from_name, of
+from penstock.signatures import telling
 from penstock.times import unit_named
 from penstock.topic_names import check_topic_name
 
 
+@telling
 def produce(
     rows: Iterable[Row],
     topic: str,
@@ -82,6 +84,7 @@ def produce(
         return append(topics, TopicInfo(topic, partitions or 1, keys.name, values.name), records)
 
 
+@telling
 def produce_columns(
     columns: Any,
     topic: str,

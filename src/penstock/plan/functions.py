@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
-import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from types import FrameType
+from types import FunctionType
 from typing import Any, NamedTuple
 
+from penstock.callers import caller as caller
+from penstock.callers import is_own_file as is_own_file
+from penstock.callers import is_same_call as is_same_call
 from penstock.calls import why_unusable
 from penstock.errors import ConfigError, TopologyError
 from penstock.messages import show
 from penstock.serdes import Serde
+from penstock.signatures import telling
 from penstock.topic_names import check_topic_name
 
-_PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 _ROW_BY_ROW = ("flat_map", "flat_map_values", "reduce", "aggregate", "timestamp")
 _ITERATED = ("flat_map", "flat_map_values")
 """Methods that iterate over what their functions return, so that generators are welcome."""
@@ -28,6 +27,7 @@ _BY_NAME = ("reduce",)
 _MARK = "__penstock_columnar__"
 
 
+@telling
 def columnar(function: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a function that works on whole columns: it gets Arrow arrays where others get one value.
 
@@ -106,17 +106,19 @@ def user_function(
     forms = " or ".join(f"({', '.join(names)})" for names in parameters)
     if not callable(call):
         raise TopologyError(
-            f"{method} at {where} takes a function of {forms}; got {call!r} of type {type(call).__name__}"
+            f"{method} at {where} takes a function of {forms}; got {show(call)} of type {type(call).__name__}"
+            f"{'; ' + hint if hint else ''}"
         )
     refuse_unusable(call, method, where)
     arities = [len(names) for names in parameters]
     wants_context = context and _wants_context(call, max(arities), method)
     fitting = [arity for arity in arities if accepts(call, arity + wants_context)]
     if not fitting:
-        signature = inspect.signature(call)
+        signature, name = inspect.signature(call), getattr(call, "__name__", call)
+        if name == "<lambda>" and parameters[0]:
+            hint = hint or f"write lambda {', '.join(parameters[0])}: ..."
         raise TopologyError(
-            f"{method} at {where} takes a function of {forms}; got {getattr(call, '__name__', call)!r} "
-            f"of {signature}{'; ' + hint if hint else ''}"
+            f"{method} at {where} takes a function of {forms}; got {name!r} of {signature}{'; ' + hint if hint else ''}"
         )
     if not context and _is_context(_needed(call)):
         raise TopologyError(
@@ -212,8 +214,9 @@ def accepts(call: Callable[..., Any], arity: int) -> bool:
 def check_type(given: Any, type_: type, what: str, hint: str = "") -> None:
     """Raise ``TopologyError`` unless an argument of a DSL call has a type."""
     if not isinstance(given, type_) or isinstance(given, bool):
+        got = f"the function {called(given)}" if isinstance(given, FunctionType) else repr(given)
         raise TopologyError(
-            f"{what} at {caller()} must be of type {type_.__name__}; got {given!r} of type {type(given).__name__}"
+            f"{what} at {caller()} must be of type {type_.__name__}; got {got} of type {type(given).__name__}"
             f"{'; ' + hint if hint else ''}"
         )
 
@@ -231,42 +234,3 @@ def check_topic(topic: Any, what: str, hint: str = "") -> None:
         check_topic_name(topic)
     except ConfigError as error:
         raise TopologyError(f"{what} at {caller()}: {error}") from None
-
-
-class Place(str):
-    """A file and line, and which call of the line it is."""
-
-    call: object = None
-
-
-def caller() -> str:
-    """The file and line of the user's code that called into Penstock."""
-    frame = sys._getframe(1)
-    while frame is not None and _is_own(frame):
-        if frame.f_back is None:
-            break
-        frame = frame.f_back
-    place = Place(f"{frame.f_code.co_filename}:{frame.f_lineno}")
-    place.call = hash(frame.f_code), frame.f_lasti
-    return place
-
-
-def is_same_call(one: str, other: str) -> bool:
-    """Whether two places are the same call, which has run twice: in a loop, or in a cell of a notebook."""
-    call = getattr(one, "call", None)
-    return one == other and call is not None and call == getattr(other, "call", None)
-
-
-def _is_own(frame: FrameType) -> bool:
-    """Whether a frame runs this package's code, also through ``dataclasses``; constructors made there have no file."""
-    file = frame.f_code.co_filename
-    return (
-        file == dataclasses.__file__
-        or is_own_file(file)
-        or (file == "<string>" and frame.f_globals.get("__name__", "").startswith("penstock."))
-    )
-
-
-def is_own_file(filename: str) -> bool:
-    """Whether a file of source belongs to this package, not to the user."""
-    return filename.startswith(_PACKAGE)

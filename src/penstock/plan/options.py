@@ -12,6 +12,7 @@ from penstock.errors import ConfigError, TopologyError
 from penstock.java_names import KafkaNames
 from penstock.plan.functions import caller, check_type
 from penstock.serdes import Serde, of
+from penstock.signatures import telling
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -128,7 +129,7 @@ class option(Generic[P, R]):  # noqa: N801 - a decorator, as property is
     """
 
     def __init__(self, method: Callable[Concatenate[Any, P], R]):
-        self._method = method
+        self._method = telling(method)
         update_wrapper(cast(Any, self), method)
 
     def __get__(self, instance: Any, owner: type[Options]) -> Callable[P, R]:

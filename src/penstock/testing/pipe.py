@@ -11,10 +11,12 @@ from penstock.dsl.ktable import KTable
 from penstock.errors import ConfigError
 from penstock.messages import show
 from penstock.plan.functions import user_function
+from penstock.signatures import telling
 from penstock.testing.driver import TopologyTestDriver
 from penstock.testing.records import checked_row, listed
 
 
+@telling
 def pipe(
     steps: Callable[[KStream[Any, Any]], KStream[Any, Any] | KTable[Any, Any]],
     records: Sequence[tuple[Any, ...]],

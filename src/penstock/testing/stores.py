@@ -12,6 +12,7 @@ from penstock.arrays import binary, partitions
 from penstock.engine.lowering.processors import new_view
 from penstock.engine.task.flow import Flow
 from penstock.errors import ConfigError, SerdeError
+from penstock.java_names import KafkaNames
 from penstock.ops.core.context import Context
 from penstock.plan.topology import Topology
 from penstock.query.commits import StoreShape
@@ -163,7 +164,7 @@ def _with_writes(view: AnyView, store: DriverStore) -> AnyView:
     return view
 
 
-class StoreAccess:
+class StoreAccess(KafkaNames):
     """The stores of a driver by Kafka's names."""
 
     topology: Topology

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from penstock.calls import why_result_unusable
 from penstock.errors import SerdeError
-from penstock.java_names import of_module
+from penstock.java_names import of_java, of_module
 from penstock.messages import describe, said, show
 from penstock.plan.functions import Maker, UserFunction, is_own_file
 from penstock.plan.passes.makers import Made, SourceTypes
@@ -69,13 +69,13 @@ class Failure(NamedTuple):
         key, value = (None, None) if types is None else (types.key, types.value)
         lines = [
             f"{self.node} failed on the record at topic {at.topic!r}, partition {at.partition}, offset {at.offset}: "
-            f"{describe(self.error)}{_of_java(self.error)}",
+            f"{describe(self.error)}{_way(self.error)}",
             f"  the record: key {_shown(at.key, key)}, value {_shown(at.value, value)}, timestamp {at.timestamp}",
         ]
         if function is not None:
             called = f"{function.name} at {function.location()}"
             lines.append(f"  the function: {called}, given to the step at {function.where}")
-            lines += [f"  the line: {line}" for line in _users_lines(self.error)]
+            lines += [f"  the line: {line}" for line in users_lines(self.error)]
         if self.way_out:
             lines.append(f"  the way out: {self.way_out}")
         return "\n".join([*lines, _SAFE])
@@ -156,9 +156,11 @@ def misfit_result(
     return misfit("value", serde, error, None if function is None else Maker(function, serde))
 
 
-def _of_java(error: BaseException) -> str:
-    """Advice for a function that uses a Kafka Streams name that Penstock does not have."""
+def _way(error: BaseException) -> str:
+    """Advice for a function that is written as Kafka Streams has it in Java."""
     way = of_module(error.name or "") if isinstance(error, NameError) else ""
+    if isinstance(error, TypeError):
+        way = of_java("".join(users_lines(error)), str(error))
     return way and f"; {way}"
 
 
@@ -213,7 +215,7 @@ def _shown(data: bytes | None, serde: Serde | None) -> str:
         return show(data)
 
 
-def _users_lines(error: BaseException) -> list[str]:
+def users_lines(error: BaseException) -> list[str]:
     """The innermost line of the traceback outside of this package, which is the user's own code."""
     frames = traceback.extract_tb(error.__traceback__)
     users = [frame for frame in frames if not is_own_file(frame.filename)]

@@ -23,6 +23,7 @@ from penstock.ops.core.record_context import record_contexts
 from penstock.plan.functions import UserFunction
 from penstock.serdes import Serde
 
+_PAIR = "map_values changes values alone, and select_key keys alone"
 Results = tuple[Batch, list[Any]]
 """The records for which a function returned a result, and the results."""
 
@@ -147,19 +148,21 @@ class Caller:
             return batch, _key_column(keys, given, batch.key, key), from_arrow(values, value)
         batch, results = self.rows(batch, batch.key.decoded(), batch.value.decoded())
         if set(map(type, results)) != {tuple} or set(map(len, results)) != {2}:
-            batch, results = self.check(batch, results, is_pair, "a pair (key, value)")
+            batch, results = self.check(batch, results, is_pair, "a pair (key, value)", _PAIR)
         keys, values = [result[0] for result in results], [result[1] for result in results]
         if wrong_results(keys) or wrong_results(values):
             batch, results = self.only_results(batch, results, parts=iter)
             keys, values = [result[0] for result in results], [result[1] for result in results]
         return batch, ValuesColumn(keys, key), as_column(values, batch.value, value)
 
-    def check(self, batch: Batch, results: list[Any], fits: Callable[[Any], bool], expected: str) -> Results:
+    def check(
+        self, batch: Batch, results: list[Any], fits: Callable[[Any], bool], expected: str, way: str = ""
+    ) -> Results:
         """Fail the rows whose results are not what the step expects."""
         if all(map(fits, results)):
             return batch, results
         wrong = [row for row, result in enumerate(results) if not fits(result)]
-        says = [f"the function must return {expected}, got {show(results[row])}" for row in wrong]
+        says = [f"the function must return {expected}, got {show(results[row])}{way and '; '}{way}" for row in wrong]
         return self._without(batch, results, list(zip(wrong, map(TypeError, says), strict=True)))
 
 

@@ -28,7 +28,7 @@ Failed = Callable[[Callable[[int], object], BaseException], None]
 """What is told the function of a punctuation that raised, and what."""
 
 
-class TaskProcessorContext(KafkaNames):
+class TaskProcessorContext(KafkaNames, telling=False):
     """The context of one processor in one task.
 
     Args:

@@ -8,9 +8,11 @@ from typing import Any
 
 from penstock.batch import NO_RECORD
 from penstock.calls import refuse_result
-from penstock.errors import ProcessingError
+from penstock.errors import PenstockError, ProcessingError
+from penstock.messages import describe
 from penstock.ops.core.arrivals import NO_ARRIVALS
 from penstock.ops.core.context import Context
+from penstock.ops.core.failures import users_lines
 from penstock.ops.core.operator import Collector, Operator
 from penstock.ops.processors.context import TaskProcessorContext
 from penstock.ops.processors.views import Views
@@ -56,11 +58,25 @@ class Hosting(Operator):
         self.own = self.new_context()
         self.views.on_refused = self.own.refused
         with self.views.open(None):
-            made = self._supplier.make()
-            refuse_result(made.init(self.own), f"{self.node}: init", ProcessingError)
+            made = self._made_ready()
         self.own.started()
         self._check_start()
         self._hosted = made
+
+    def _made_ready(self) -> Any:
+        """One that the user's supplier has made, and that knows its context."""
+        try:
+            made = self._supplier.make()
+            refuse_result(made.init(self.own), f"{self.node}: init", ProcessingError)
+        except PenstockError:
+            raise
+        except Exception as error:
+            lines = "".join(f"\n  the line: {line}" for line in users_lines(error))
+            raise ProcessingError(
+                f"{self.node} could not be made ready: {describe(error)}{lines}\n  nothing of this batch was "
+                "committed; mend the processor's supplier or its init, and start again"
+            ) from error
+        return made
 
     @abstractmethod
     def _check_start(self) -> None:

@@ -27,10 +27,11 @@ class FlatMap(Operator):
             arguments.insert(0, batch.key.decoded())
         batch, results = self._caller.rows(batch, *arguments, iterated=True)
         expected = "values to iterate over" if self._key is None else "pairs (key, value) to iterate over"
-        batch, results = self._caller.check(batch, results, _is_iterable, expected)
+        way = "for one result return [result], for none []; a text is not taken apart"
+        batch, results = self._caller.check(batch, results, _is_iterable, expected, way)
         batch, lists = self._caller.each(list, batch, results)  # a generator runs here
         if self._key is not None:
-            batch, lists = self._caller.check(batch, lists, _are_pairs, expected)
+            batch, lists = self._caller.check(batch, lists, _are_pairs, expected, way)
         parts = iter if self._key is None else chain.from_iterable
         batch, lists = self._caller.only_results(batch, lists, parts=parts)
         rows, within = row_numbers([len(items) for items in lists])

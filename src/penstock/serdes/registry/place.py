@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from penstock.connections import is_elsewhere, option_text, options_found
 from penstock.errors import ConfigError
+from penstock.signatures import telling
 
 _VARIABLE = "PENSTOCK_SCHEMA_REGISTRY_"
 _SCHEMES = ("http://", "https://", "mock://")
@@ -33,6 +34,7 @@ class SchemaRegistry:
     SchemaRegistry('https://registry:8081', {'basic.auth.user.info': 'env:REGISTRY'})
     """
 
+    @telling
     def __init__(self, url: str, options: Mapping[str, object] | None = None):
         if not isinstance(url, str) or not all(one.strip().startswith(_SCHEMES) for one in url.split(",")):
             shown = "" if not isinstance(url, str) or "@" in url else f"; got {url!r}"

@@ -1,0 +1,50 @@
+"""Where in the user's own code a call of Penstock stands."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from pathlib import Path
+from types import FrameType
+
+_PACKAGE = str(Path(__file__).resolve().parent) + os.sep
+
+
+class Place(str):
+    """A file and line, and which call of the line it is."""
+
+    call: object = None
+
+
+def caller() -> str:
+    """The file and line of the user's code that called into Penstock."""
+    frame = sys._getframe(1)
+    while frame is not None and _is_own(frame):
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    place = Place(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+    place.call = hash(frame.f_code), frame.f_lasti
+    return place
+
+
+def is_same_call(one: str, other: str) -> bool:
+    """Whether two places are the same call, which has run twice: in a loop, or in a cell of a notebook."""
+    call = getattr(one, "call", None)
+    return one == other and call is not None and call == getattr(other, "call", None)
+
+
+def _is_own(frame: FrameType) -> bool:
+    """Whether a frame runs this package's code, also through ``dataclasses``; constructors made there have no file."""
+    file = frame.f_code.co_filename
+    return (
+        file == dataclasses.__file__
+        or is_own_file(file)
+        or (file == "<string>" and frame.f_globals.get("__name__", "").startswith("penstock."))
+    )
+
+
+def is_own_file(filename: str) -> bool:
+    """Whether a file of source belongs to this package, not to the user."""
+    return filename.startswith(_PACKAGE)
