@@ -1,1 +1,1 @@
-"""What is read, by whom, and the moment from which it counts."""
+"""The commit protocol: how a commit is opened, attempted, checked and published."""

@@ -1,8 +1,8 @@
-"""One attempt at a commit: the stages, one after the other, and what is true when it is committed.
+"""One attempt at a commit: it runs the stages in order and builds the manifest.
 
-All files of an attempt bear its name, so that a start knows which are left over. A start removes what attempts left at
-commits up to its own empty one: whoever made them cannot commit any more. What later commits wrote is not its business,
-even if it slept since it took over and somebody else has the application now.
+The names of all files of an attempt start with the attempt's name, so a later start finds leftovers. A start removes
+leftovers of attempts at commits up to its own empty commit: the programs that made them can no longer commit. It leaves
+the files of later commits alone, because another program may have taken the application over in the meantime.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _NEW = TaskEntry()
 
 
 class Attempt:
-    """One attempt at the next commit: all stages, one after the other.
+    """One attempt at the next commit: all stages, in order.
 
     Args:
         runner: runs the tasks.
         idling: which topics tasks wait for.
-        before: the newest commit.
-        ends: up to where to read, at most.
-        advances: what goes on without records.
-        now: the wall clock in ms by which that is due.
+        before: the newest manifest.
+        ends: the offsets up to which to read, at most.
+        advances: the tasks whose time advances without records.
+        now: the wall clock in ms that decides which of them are due.
     """
 
     def __init__(
@@ -67,20 +67,20 @@ class Attempt:
         self._done: dict[str, TaskDone] = {}
         self._skipped: dict[str, int] = {}
         self._idle: set[str] = set()
-        """The tasks that wait for records of a topic."""
+        """Tasks that wait for records of a topic."""
         self._waiting: Waiting = {
             task: {topic: list(refs) for topic, refs in topics.items()} for task, topics in self._before.waiting.items()
         }
         self._readers = {t: sub.id for sub in opened.topology.sub_topologies for t in sub.source_topics}
         self._behind: set[str] = set()
-        """The tasks for which there is something to read in the log."""
+        """Tasks that have unread records in the log."""
         self._entries = self._where_tasks_are()
         self._alignment = Alignment(opened.layout, self._entries, ends, self._waiting, opened.log, opened.settings)
         self.records = 0
 
     @property
     def exchange_files(self) -> set[str]:
-        """The files that went through repartition topics."""
+        """Exchange files this attempt wrote for repartition topics."""
         return {ref.file.name for done in self._done.values() for refs in done.exchange.values() for ref in refs}
 
     @property
@@ -94,7 +94,7 @@ class Attempt:
         return [name for name, done in self._done.items() if done.records]
 
     def run(self) -> bool:
-        """Run the stages; whether there was anything to do."""
+        """Run the stages. Return whether there was anything to do."""
         layout = self._layout
         for number, stage in enumerate(layout.stages):
             label = f"stage {number + 1} of {len(layout.stages)}"
@@ -106,7 +106,7 @@ class Attempt:
         return bool(self._done)
 
     def _where_tasks_are(self) -> dict[str, TaskEntry]:
-        """The entries of all tasks, past records that are gone and need not be read."""
+        """Return the entries of all tasks, advanced past records that are gone and need not be read."""
         layout, topics, log = self._layout, self._opened.topics, self._opened.log
         starts = {topic: log.start_offsets(topic) for topic in self._ends}
         entries = dict(self._before.tasks)
@@ -126,7 +126,7 @@ class Attempt:
         return entries
 
     def works(self, sub: SubTopology) -> list[TaskWork]:
-        """What the tasks of a sub-topology are to do, those that have anything to do."""
+        """Return the work of a sub-topology's tasks, only of tasks that have something to do."""
         works = []
         for task in self._at_hand(sub):
             entry = self._entries[task.name]
@@ -150,14 +150,14 @@ class Attempt:
                 works.append(work)
         return works
 
-    # --- what a circle needs besides -----------------------------------------------------------------------------
+    # --- for circles ---------------------------------------------------------------------------------------------
 
     def work_of(self, task: str) -> TaskWork:
-        """The work of a task that has nothing to read but what comes to it around its circle."""
+        """Return the work of a task that reads only records that come back around its circle."""
         return TaskWork(task, self._entries[task])
 
     def take_waiting(self, subs: Iterable[SubTopology], topics: frozenset[str]) -> Waiting:
-        """What waits for the tasks of some sub-topologies in some topics; it does not wait any more."""
+        """Remove and return the records that wait for tasks of these sub-topologies in these topics."""
         found: Waiting = {}
         for task in [task.name for sub in subs for task in self._layout.tasks_of(sub)]:
             waiting = self._waiting.get(task, {})
@@ -169,27 +169,29 @@ class Attempt:
         return found
 
     def may_come(self, circle: Circle, begun: Container[str]) -> list[tuple[int, TaskId]]:
-        """Before which places something may still come into a circle to tasks that have not begun to read it in this
-        commit; those that wait for a topic are waited for by nobody."""
+        """Return the places before which records may still enter a circle.
+
+        Only tasks that have not begun to read the circle in this commit count. Tasks that wait for a topic do not.
+        """
         places = (place for sub in circle.subs for place in self._alignment.may_come(sub, self._done))
         return [place for place in places if str(place[1]) not in begun and str(place[1]) not in self._idle]
 
     def forget(self, files: Iterable[str]) -> None:
-        """Remove files that nobody needs any more."""
+        """Remove files that are no longer needed."""
         for name in files:
             self._opened.storage.delete(name)
 
     def _at_hand(self, sub: SubTopology) -> Iterable[TaskPlaces]:
-        """The tasks of a sub-topology that may have something to do: of thousands mostly a few."""
+        """Return the tasks of a sub-topology that may have something to do, usually few of many."""
         tasks = self._layout.tasks_of(sub)
-        if self._idling.seconds > 0:  # it is to hear of those that have nothing, too
+        if self._idling.seconds > 0:  # idling must also see tasks that have nothing
             return tasks
         some = self._behind | self._waiting.keys() | self._advances.keys()
         return [task for task in tasks if task.name in some]
 
     def _awaited(self, task: TaskPlaces) -> list[str] | None:
-        """The topics that a task reads no further than to their ends; None if it waits for records of one."""
-        if task.name in self._advances:  # time goes on for those that have read all there is
+        """Return the topics that a task reads only to their ends; None if it waits for records of one."""
+        if task.name in self._advances:  # time advances for tasks that have read everything
             return []
         offsets = self._entries[task.name].offsets
         at = {topic: offsets.get(topic, 0) for topic in task.inputs if topic in self._ends}
@@ -197,21 +199,26 @@ class Attempt:
         return self._idling.awaited(task.id, unread)
 
     def _exchange(self, task: TaskPlaces, bounds: dict[str, tuple[int, str]]) -> dict[str, list[ExchangeRef]]:
-        """What waits for a task, left over from the last commit and sent by this one's earlier stages; nothing when all
-        of it has to wait on."""
+        """Return the records that wait for a task: leftovers of the last commit and those of earlier stages of this
+        one.
+
+        Empty when all of them must keep waiting.
+        """
         waiting = self._waiting.get(task.name, {})
         until = min((clock for clock, _ in bounds.values()), default=LATEST)
-        until -= task.id.sub in self._layout.meetings.subs  # what is of that time waits for the rest of it
+        until -= (
+            task.id.sub in self._layout.meetings.subs
+        )  # records of exactly this time wait until all of that time have arrived
         if all(ref.clock > until for refs in waiting.values() for ref in refs):
             return {}
         return self._waiting.pop(task.name)
 
     def order(self, works: list[TaskWork], label: str) -> dict[str, TaskDone]:
-        """Have some tasks do their work; what each of them did.
+        """Run the work of some tasks. Return the results by task.
 
         Raises:
-            LostWorkError: the attempt is to be made again.
-            PenstockError: a task cannot go on.
+            LostWorkError: the attempt has to be repeated.
+            PenstockError: a task failed permanently.
         """
         if self._before.waiting or self._waiting:
             works = [msgspec.structs.replace(work, more_is_waiting=True) for work in works]
@@ -219,19 +226,21 @@ class Attempt:
         stage = StageWork(opened.application, self._before.commit + 1, self._name, works, self._now)
         label = f"penstock {opened.application_id}: commit {stage.commit}, {label}"
         by_task = {done.task: done for done in self._runner.run(stage, label)}
-        for work in works:  # in this order, whichever finished first
+        for work in works:  # in this order, whichever task finished first
             done = by_task[work.task]
             if done.is_lost:
                 raise LostWorkError(f"task {done.task}: {done.error}")
             if done.error:
                 error = error_of(done)
-                if isinstance(error, OffsetOutOfRangeError):  # retention was faster; the next attempt sees it
+                if isinstance(
+                    error, OffsetOutOfRangeError
+                ):  # retention removed the records first; the next attempt sees it
                     raise LostWorkError(str(error))
                 raise error
         return {work.task: by_task[work.task] for work in works}
 
     def take(self, works: list[TaskWork], by_task: dict[str, TaskDone]) -> None:
-        """Take up what tasks did."""
+        """Merge the results of tasks into this attempt."""
         for work in works:
             done = by_task[work.task]
             self._done[work.task] = done
@@ -243,7 +252,7 @@ class Attempt:
             self._deliver(self._done[work.task])
 
     def _deliver(self, done: TaskDone) -> None:
-        """Have what a task sent wait for those it is for."""
+        """Queue a task's exchange records for the tasks that read them."""
         for topic, refs in done.exchange.items():
             for ref in refs:
                 task = str(TaskId(self._readers[topic], ref.partition))
@@ -254,10 +263,10 @@ class Attempt:
         return any(part.stores for part in sub.working_parts)
 
     def manifest(self, of_last_commit: Mapping[str, int]) -> Manifest:
-        """What is true when this attempt is committed.
+        """Return the manifest of this attempt.
 
         Args:
-            of_last_commit: figures of the commit before that could not be told in it.
+            of_last_commit: figures of the previous commit that were unknown when its manifest was made.
         """
         before, commit = self._before, self._before.commit + 1
         tasks = dict(before.tasks)
@@ -270,7 +279,7 @@ class Attempt:
             tasks[name] = TaskEntry(
                 done.offsets, done.numbers, done.delta, commit, self._name, previous, *snapshots, done.clock, old.base
             )
-            if done.base is not None:  # nothing of before counts for its state
+            if done.base is not None:  # the state starts from a new base, without earlier changes
                 whole = {"attempt": "", "previous": -1, "snapshot": commit, "older": None, "base": done.base}
                 tasks[name] = msgspec.structs.replace(tasks[name], **whole)
             for topic, segments in done.sinks.items():
@@ -288,12 +297,12 @@ class Attempt:
         )
 
     def _places(self) -> Places | None:
-        """Where the slots live that did this; None where there are none."""
+        """Return which slots hold which tasks after this attempt; None if the runner has no slots."""
         slots, tasks = self._runner.places, self._layout.tasks
         return None if slots is None else places_after(self._before.places, slots, tasks.values())
 
     def without_offsets(self, manifest: Manifest) -> Manifest:
-        """A manifest with its results and state, but in which nothing of what was read counts as read."""
+        """Return a manifest with its results and state, but with the previous offsets."""
         old = self._before.tasks
         tasks = {
             name: msgspec.structs.replace(entry, offsets=old[name].offsets if name in old else {})
@@ -303,12 +312,12 @@ class Attempt:
 
 
 def attempt_name(application: str, commit: int) -> str:
-    """A new name for an attempt at a commit."""
+    """Return a new, unique name for an attempt at a commit."""
     return f"{application}-{commit}-{os.urandom(4).hex()}"
 
 
 def is_left_by(file: str, application: str, commit: int) -> bool:
-    """Whether a file is of an attempt at that commit, or at one before it.
+    """Return whether a file belongs to an attempt at that commit or at an earlier one.
 
     >>> [is_left_by(f"app-{n}-5a0ba94f-1_0-0.arrow", "app", 7) for n in (6, 7, 8)]
     [True, True, False]

@@ -1,7 +1,7 @@
-"""Who writes into a log under an application id: the log says which checkpoint it is.
+"""Claims: a log records which checkpoint writes under each application id.
 
-Offsets and outputs belong together, and they meet in the checkpoint. A start with another checkpoint, from another
-working folder or with a new state folder, would process everything again and put it out a second time.
+Offsets and outputs belong together, and the checkpoint connects them. A start with another checkpoint, for example from
+another working folder or with a new state folder, would process everything again and write all results a second time.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from penstock.times import wall_clock_ms
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """What a log says about an application id."""
+    """The entry of an application id in a log."""
 
     application: str
     """The identity of the checkpoint."""
     checkpoint: str
-    """Where it was when it was first used with this log, without anything secret."""
+    """Where the checkpoint was when it first used this log, without secrets."""
     at: int
     """Wall-clock time in ms."""
 
 
 class Claims:
-    """Which checkpoint writes into a log under an application id; nothing where the log is this process's own."""
+    """The claims of one application id in a log. A log that lives inside this process keeps none."""
 
     def __init__(self, log: Log, application_id: str):
         self._log = log
@@ -40,7 +40,7 @@ class Claims:
         """Raise ``ConfigError`` when another checkpoint writes under this application id.
 
         Args:
-            claim: read before the identity: a first start beside this one makes the identity first.
+            claim: must be read before the identity, because a first start at the same time makes the identity first.
             application: the identity of the checkpoint; None for a new one.
         """
         if claim is not None and claim.application != application and not self._is_over(claim, topology):
@@ -56,7 +56,7 @@ class Claims:
             )
 
     def make(self, application: str, storage: Storage) -> None:
-        """Write down that this checkpoint writes under this application id."""
+        """Record that this checkpoint writes under this application id."""
         if self._storage is None:
             return
         claim = self.read()
@@ -66,7 +66,7 @@ class Claims:
         self._storage.create(self._name, seal(Claim(application, _place(storage), now)))
 
     def read(self) -> Claim | None:
-        """What the log says about an application id; None if nothing has been written under it."""
+        """Return the log's claim for the application id; None if nothing was written under it."""
         if self._storage is None:
             return None
         try:
@@ -79,7 +79,7 @@ class Claims:
         return f"{self._application_id}.json"
 
     def _is_over(self, claim: Claim, topology: Topology) -> bool:
-        """Whether a checkpoint is gone, and nothing is left of what it put out."""
+        """Return whether the claiming checkpoint is gone and the topics contain none of its output."""
         if "://" in claim.checkpoint or (Path(claim.checkpoint) / "application.json").exists():
             return False
         topics = [topic for topic in topology.sink_topics if self._log.exists(topic)]
@@ -87,7 +87,7 @@ class Claims:
 
 
 def producer_of(application: str) -> str:
-    """Under which name an application appends to topics."""
+    """Return the producer name under which an application appends to topics."""
     return f"streams:{application}"
 
 

@@ -1,18 +1,18 @@
-"""The commit protocol: what is read, by whom, and the moment from which it counts.
+"""The commit protocol: one coordinator drives an application from commit to commit.
 
-    1. The tasks of each stage run and write files: output segments, repartition files, one delta file each.
-    2. The manifest is created, at most once. This is the commit of outputs, state and offsets together.
-    3. The output segments are appended to their topics; a repeated append does nothing. The next commit's tasks may run
-       meanwhile (publishing.py); its manifest waits.
-    4. Each task commits its own state when it next hears of the new manifest, or reads it from the delta file.
+  1. The tasks of each stage run and write files: output segments, repartition files, one delta file each.
+  2. The manifest is created, at most once. This commits outputs, state and offsets together.
+  3. The output segments are appended to their topics. Repeating an append has no effect. The next commit's tasks may
+     already run (publishing.py); its manifest waits.
+  4. Each task commits its own state when it next hears of the new manifest, or reads it from the delta file.
 
-A crash before 2 leaves files that nobody refers to. A crash after 2 is made good by repeating 3 at the next start.
+A crash before 2 leaves files that no manifest names. A crash after 2 is repaired by repeating 3 at the next start. A
+start repeats 3 for the newest manifest, then makes an empty commit. That fences the previous program: it finds the next
+number taken and stops. Only after that does the start remove files that no manifest names.
 
-A start repeats 3 for the newest manifest, then makes an empty commit: whoever worked on the application until then
-finds the next number taken and stops. Only then are files removed that no manifest names.
-
-At least once, the manifest of 2 has outputs and state without offsets, and a second one after 3 records the offsets.
-After a crash in between, the state is ahead of the offsets, and what was read is read and put out again.
+With at-least-once, the manifest of 2 has outputs and state without offsets, and a second manifest after 3 records the
+offsets. After a crash between them the state is ahead of the offsets, so records are read and their results written
+again.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from penstock.storage import number_in
 _log = logging.getLogger(__name__)
 
 _PAUSES = (0.0, 0.5, 2.0, 5.0)
-"""How long to wait before an attempt is repeated, in seconds: a process that died may take a while to be replaced."""
+"""Seconds to wait before each repeated attempt: a lost process may take a while to be replaced."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,14 @@ class CommitDone:
 
 
 class Coordinator:
-    """Drives one application from commit to commit. There is one for each application at a time.
+    """Drives one application from commit to commit. Each application has one coordinator at a time.
 
-    A topic that appears makes another one, of the application opened anew (``reopened``).
+    When a topic appears, the application is opened again (``reopened``) and a new coordinator takes over.
 
     Args:
         opened: the application.
         runner: runs its tasks.
-        before: the one that this one takes the place of in the same program; what waits there goes on waiting.
+        before: the coordinator that this one replaces in the same program. Its waiting tasks keep waiting.
     """
 
     def __init__(self, opened: Opened, runner: StageRunner, before: Coordinator | None = None):
@@ -94,24 +94,24 @@ class Coordinator:
         self._settling = Settling(runner, with_own, self.application_id)
         self._forgetting = Forgetting(self.storage, self.manifests, opened.starts)
         self._may = replace(COMMIT, chooses_topics=bool(self.topology.dynamic_sinks))
-        """What its commits may do."""
+        """Decides what is due without records: punctuations and idle time."""
         self.idling: TaskIdling = TaskIdling(self.settings.max_task_idle / 1000) if before is None else before.idling
         self.idle: IdleTasks = IdleTasks(self.topology) if before is None else before.idle
-        """Which tasks wait for time to go on."""
+        """Which tasks wait for records of other topics."""
         self.idle.watch(self.topology)
         self.of_last_commit: dict[str, int] = {} if before is None else before.of_last_commit
-        """Figures of the newest commit that only the next can tell."""
+        """Figures of the newest commit that only the next manifest can hold."""
         self.given_up: threading.Event = threading.Event() if before is None else before.given_up
-        """Set when an attempt that is lost is not made again: the program is to end, and the next start does it."""
+        """Set once the program is stopping: a lost attempt is left for the next start to retry."""
 
     # --- starting ------------------------------------------------------------------------------------------------
 
     def take_over(self) -> None:
-        """Go on from the newest commit, as the only one: whoever was there cannot make another.
+        """Continue from the newest commit and fence the previous program, which can make no further commit.
 
         Raises:
             CorruptDataError: manifests are missing.
-            OffsetOutOfRangeError: a source topic was removed and made anew.
+            OffsetOutOfRangeError: a source topic was removed and created again.
             ConfigError: the checkpoint's storage cannot create a file at most once.
         """
         self.storage.check()
@@ -121,13 +121,13 @@ class Coordinator:
         given = self.application, self.application_id, self.opened.program, self.opened.description
         start = start_of(*given, *shown)
         while not self._take_over_from(self.opened.newest(), start):
-            pass  # whoever was there made another commit meanwhile
+            pass  # the previous program made another commit meanwhile
         crash_point("after-take-over")
         self._sweep()
         crash_point("after-sweep")
 
     def _take_over_from(self, newest: Manifest, start: Start) -> bool:
-        """Finish what a commit may have left undone, and make an empty one behind it; whether that was the next."""
+        """Finish the newest commit and make an empty one after it. Return False if another program took that number."""
         topics, evolution, starts = self.opened.topics, self.opened.evolution, self.opened.starts
         self.opened.check_outputs(newest)
         topics.tell_of_removed_outputs(newest)
@@ -154,11 +154,13 @@ class Coordinator:
         return False
 
     def _carried(self, newest: Manifest, fitted: Manifest) -> Manifest | None:
-        """A manifest with the rows that tasks of a changed topology begin with; None when there is a newer one."""
+        """Return a manifest with the rows that tasks of a changed topology inherit; None when there is a newer
+        manifest.
+        """
         try:
             return self.opened.evolution.carried(newest, fitted, self.application)
         except CorruptDataError:
-            if max(self.manifests.numbers(), default=-1) > newest.commit:  # whose files went as that was made
+            if max(self.manifests.numbers(), default=-1) > newest.commit:  # the newer commit removed the files
                 return None
             raise
 
@@ -179,7 +181,7 @@ class Coordinator:
             self.log.sweep(topic, is_left)
 
     def fenced(self) -> FencedError | None:
-        """The error of a program that another one has taken the application over from; None if that is not so."""
+        """Return the error of a program that was taken over; None if this one still owns the application."""
         numbers = self.manifests.numbers()
         if not numbers or numbers[-1] <= self.manifest.commit:
             return None
@@ -198,11 +200,11 @@ class Coordinator:
         return {topic: self.opened.topics.end_offsets(topic) for topic in self.topology.source_topics}
 
     def offsets(self) -> Ends:
-        """Up to where all source topics are processed and committed."""
+        """Return the offsets up to which all source topics are processed and committed."""
         return self.opened.offsets(self.manifest)
 
     def waits(self, ends: Ends) -> float | None:
-        """How many seconds until a task goes on that waits for records of a topic that has none; None if none does."""
+        """Return the seconds until a task stops waiting for records of an empty topic; None if no task waits."""
         found = []
         for sub in (sub for stage in self.layout.stages for sub in stage if self.idling.seconds > 0):
             for task in self.layout.tasks_of(sub):
@@ -212,7 +214,7 @@ class Coordinator:
         return self.idling.waits(found)
 
     def lag(self, ends: Ends) -> int:
-        """How many records are to be read up to these ends."""
+        """Return how many records are still unread up to these ends."""
         offsets = self.offsets()
         return sum(max(end - at, 0) for topic in ends for end, at in zip(ends[topic], offsets[topic], strict=True))
 
@@ -221,17 +223,17 @@ class Coordinator:
     def step(
         self, ends: Ends, advances: Advances | None = None, attempts: Callable[..., Attempt] = Attempt
     ) -> CommitDone | None:
-        """Make the next commit, reading at most up to these ends; None when there is nothing to do.
+        """Make the next commit, reading at most up to these ends. Return None when there is nothing to do.
 
         Args:
-            advances: what goes on without records.
+            advances: the tasks whose time advances without records.
             attempts: makes attempts at it.
         """
         try:
             return self._step(ends, advances or {}, attempts)
         except FencedError:
             raise
-        except Exception as error:  # it may be that of a program whose files a rival removed
+        except Exception as error:  # possibly because a rival removed this program's files
             fenced = self.fenced()
             if fenced is not None:
                 raise fenced from error
@@ -243,13 +245,15 @@ class Coordinator:
         try:
             attempt = self._attempt(ends, advances, attempts)
         except PenstockError:
-            self.opened.topics.check(self.manifest)  # then this is what is to be told
+            self.opened.topics.check(self.manifest)  # a changed topic is the better explanation
             raise
         if attempt is None:
             self.publishing.finish()
             self._settling.settle(self.manifest)
             return None
-        self.opened.topics.check(self.manifest)  # what was read and written is of the topics that the manifest names
+        self.opened.topics.check(
+            self.manifest
+        )  # the records read and written belong to the topics that the manifest names
         before, ran = self.manifest, time.monotonic()
         manifest = attempt.manifest(self.of_last_commit)
         if self.settings.at_least_once:
@@ -266,19 +270,19 @@ class Coordinator:
         return CommitDone(manifest.commit, attempt.records, time.monotonic() - began)
 
     def give_up(self) -> None:
-        """Give up the commit under way, if work for it is lost or can be; from any thread."""
+        """Give up the running commit if work for it is lost or can be given up; from any thread."""
         self.given_up.set()
         self.runner.give_up()
 
     def advance_time(self) -> CommitDone | None:
-        """Let time go on for tasks that have had nothing to read for long enough; None when there are none."""
+        """Advance time for tasks that have had nothing to read for long enough. Return None when there are none."""
         if not self.idle:
             return None
         advances = self.idle.due(self._at_end())
         return self.step({}, advances) if advances else None
 
     def _at_end(self) -> dict[str, Numbers]:
-        """The numbers of the tasks that have read all there is, and to whom nothing is on its way."""
+        """Return the numbers of the tasks that have read everything and have no records on their way."""
         if self.manifest.waiting:
             return {}
         ends = self.end_offsets()
@@ -286,7 +290,7 @@ class Coordinator:
         behind: set[str] = set()
         for stage in self.layout.stages:
             at_end = [(sub, task) for sub in stage for task in self.layout.tasks_of(sub) if self._has_read(task, ends)]
-            for sub in stage:  # those of a circle send to each other
+            for sub in stage:  # tasks of a circle send to each other
                 if sum(one is sub for one, _ in at_end) < self.layout.tasks[sub.id]:
                     behind.update(sub.sink_topics)
             for sub, task in at_end:
@@ -295,7 +299,7 @@ class Coordinator:
         return found
 
     def _has_read(self, task: TaskPlaces, ends: Ends) -> bool:
-        """Whether a task has read its topics of the log up to these ends."""
+        """Return whether a task has read its topics of the log up to these ends."""
         offsets, inputs = self.manifest.tasks.get(task.name, TaskEntry()).offsets, task.inputs
         return not any(ends[topic][task.id.partition] > offsets.get(topic, 0) for topic in inputs if topic in ends)
 
@@ -316,7 +320,7 @@ class Coordinator:
         self.publishing.begin(manifest)
 
     def _attempt(self, ends: Ends, advances: Advances, attempts: Callable[..., Attempt]) -> Attempt | None:
-        """An attempt at the next commit that succeeded; None when there is nothing to do."""
+        """Return a successful attempt at the next commit; None when there is nothing to do."""
         for pause in _PAUSES:
             attempt = self._new_attempt(ends, advances, attempts)
             try:

@@ -1,4 +1,4 @@
-"""The commits of a running program, for those who read its stores: whichever coordinator makes them now."""
+"""The commits of a running program, for queries: they follow whichever coordinator is current."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from penstock.storage import Storage
 
 
 class CurrentCommits:
-    """What is committed, while coordinators take each other's place.
+    """The committed state, read through the current coordinator.
 
     Args:
-        coordinator: the one that there is now.
+        coordinator: returns the current coordinator.
     """
 
     def __init__(self, coordinator: Callable[[], Coordinator]):

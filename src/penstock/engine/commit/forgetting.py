@@ -1,7 +1,7 @@
-"""Removing what no restart can need any more, some of it with each commit, so that none waits for thousands of files.
+"""Removes files that no restart can need, some with each commit, so that no commit has to remove thousands.
 
-Exchange files that nothing waits in, delta files from before a task's last but one snapshot, and manifests that lead to
-none that are kept. A program that is killed leaves some of them; the next one finds them when it looks again.
+These are exchange files without waiting records, delta files from before a task's last but one snapshot, and manifests
+that lead to no kept one. A killed program leaves some of them; the next start finds them when it lists the files.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from penstock.storage import Storage, number_in
 
 KEEP_MANIFESTS = 100
 _AT_LEAST = 8
-"""So many files go with a commit, or twice as many as it makes, as long as there are some."""
+"""Files removed with each commit: this many, or twice as many as the commit makes, if that is more."""
 
 
 class Forgetting:
-    """Removes an application's files of before, commit by commit."""
+    """Removes an application's obsolete files, commit by commit."""
 
     def __init__(self, storage: Storage, manifests: Manifests, starts: Starts):
         self._storage = storage
         self._manifests = manifests
         self._starts = starts
         self._old: deque[str] = deque()
-        """Files that are to go."""
+        """Files to remove."""
         self._numbers: list[int] | None = None
-        """The manifests that there are, ascending; None until somebody has looked."""
+        """Numbers of the existing manifests, ascending; None until they are first listed."""
         self._needed = NeededManifests(manifests)
 
     def after(self, before: Manifest, manifest: Manifest, exchange_files: set[str]) -> None:
-        """Remove what went out of use with a commit, given the one before and the files that went through it."""
+        """Remove what a commit made obsolete, given the previous manifest and the exchange files of the commit."""
         for name in (exchange_files | waiting_files(before)) - waiting_files(manifest):
             self._storage.delete(name)
         for task, entry in manifest.tasks.items():
@@ -66,5 +66,5 @@ class Forgetting:
 
 
 def waiting_files(manifest: Manifest) -> set[str]:
-    """The files with records that wait in repartition topics."""
+    """Return the files with records that wait in repartition topics."""
     return {ref.file.name for topics in manifest.waiting.values() for refs in topics.values() for ref in refs}

@@ -1,4 +1,4 @@
-"""Who an application is: the first start writes it down, and later starts must fit it."""
+"""The identity of an application: the first start writes it down, and later starts must match it."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ _NAME = "application.json"
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """What must not change between two starts of an application."""
+    """Facts that must not change between two starts of an application."""
 
     id: str
-    """Tells this checkpoint from any other, also one of the same application id."""
+    """Distinguishes this checkpoint from any other, also of the same application id."""
     application_id: str
     tasks: dict[str, int]
-    """How many tasks each sub-topology has, by the topics it reads."""
+    """Number of tasks of each sub-topology, by the topics it reads."""
     stores: dict[str, str]
     """The kind of each store."""
 
 
 def application_of(storage: Storage, newest: Manifest) -> str:
-    """The identity that a checkpoint has, as of its newest manifest.
+    """Return the identity of a checkpoint, given its newest manifest.
 
     Raises:
-        CorruptDataError: ``application.json`` is lost and cannot be told from the manifests, or is not theirs.
+        CorruptDataError: ``application.json`` is lost and cannot be restored from the manifests, or does not match
+            them.
     """
     found = read_identity(storage, newest)
     assert found is not None
@@ -45,10 +46,10 @@ def application_of(storage: Storage, newest: Manifest) -> str:
 
 
 def read_identity(storage: Storage, newest: Manifest) -> Identity | None:
-    """What a checkpoint says of itself; None when it is new. A lost ``application.json`` is told from the manifests.
+    """Return the identity of a checkpoint; None when it is new. A lost ``application.json`` is restored from manifests.
 
     Raises:
-        CorruptDataError: it cannot be told, or ``application.json`` is that of another checkpoint.
+        CorruptDataError: it cannot be restored, or ``application.json`` belongs to another checkpoint.
     """
     where = f"{storage.shown}/{_NAME}"
     try:
@@ -74,7 +75,7 @@ def _restored(storage: Storage, newest: Manifest, where: str) -> Identity:
 
 
 def keep_identity(storage: Storage, identity: Identity) -> None:
-    """Write down what a checkpoint says of itself, where that is not done yet."""
+    """Write the identity, unless it is already stored."""
     storage.create(_NAME, seal(identity))
 
 
@@ -88,9 +89,9 @@ def check_owner(old: Identity, application_id: str, where: str) -> None:
 
 
 def check_shared(application: str, storage: Storage, log: Log, topics: Iterable[str]) -> None:
-    """Raise ``ConfigError`` where a machine has another checkpoint, or other topics, than the driver's."""
+    """Raise ``ConfigError`` when a machine sees another checkpoint, or other topics, than the driver."""
     found = read_identity(storage, Manifest(-1, {}))
-    is_folder = "://" not in log.url  # a cluster of Kafka is the same for everybody who reaches it
+    is_folder = "://" not in log.url  # a Kafka cluster is the same from every machine
     missing = [topic for topic in topics if is_folder and not log.exists(topic)]
     if (found is not None and found.id == application) and not missing:
         return
@@ -122,7 +123,7 @@ def check_shape(old: Identity, new: Identity, where: str) -> None:
 
 
 def check_sources(newest: Manifest, topology: Topology, application_id: str, dropped: Collection[str] = ()) -> None:
-    """Raise ``ConfigError`` when a topic that was read is read no more, and nobody said so."""
+    """Raise ``ConfigError`` when the topology no longer reads a topic, unless `dropped` names it."""
     offsets = {place: offset for entry in newest.tasks.values() for place, offset in entry.offsets.items()}
     for place in sorted(offsets):
         topic = place.split("/")[0]  # partitions of global tables' topics have places of their own
@@ -136,12 +137,12 @@ def check_sources(newest: Manifest, topology: Topology, application_id: str, dro
 
 
 def _kind_of(spec: StoreSpec) -> str:
-    """What a store is, so that state that lies there otherwise is not taken for its own."""
+    """Return the kind of a store, including whether it keeps duplicates, which changes its layout."""
     return f"{spec.kind}, a row for each start" if spec.retain_duplicates else spec.kind
 
 
 def new_identity(application_id: str, topology: Topology, layout: Layout) -> Identity:
-    """What a new checkpoint says of itself."""
+    """Return the identity of a new checkpoint."""
     tasks = {",".join(sub.source_topics): layout.tasks[sub.id] for sub in topology.sub_topologies if not sub.is_global}
     stores = {spec.name: _kind_of(spec) for spec in topology.facts.stores.values()}
     return Identity(os.urandom(6).hex(), application_id, tasks, stores)

@@ -1,9 +1,9 @@
-"""What is true of every manifest and the one before it, asked before the manifest is created.
+"""Invariants between a manifest and the previous one, checked before the manifest is created.
 
-A manifest is the commit: once it is there, all that is wrong in it has happened. So a fault is noticed here, or by
-users: as records that are processed twice, or never. What does not hold is refused, and nothing is committed.
+Creating the manifest is the commit: afterwards every fault in it is final. A fault is caught here, or users find it as
+records that are processed twice or never. A manifest that breaks an invariant is refused, and nothing is committed.
 
-Of a commit only those tasks are looked at that took part in it: all others have the very entries of before.
+Only tasks that took part in a commit are checked. All others keep their previous entries unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.engine.shared.manifest import Manifest, TaskEntry, delta_name
 from penstock.errors import CommitError
 
 Changed = list[tuple[str, TaskEntry, TaskEntry]]
-"""The tasks that a manifest changes: their names, and their entries before and after; new ones have an empty one."""
+"""The tasks that a manifest changes: name, previous entry, new entry. New tasks have an empty previous entry."""
 
 _Place = tuple[str, int]
 """A topic and a partition."""
@@ -28,8 +28,8 @@ class Step:
 
     Attributes:
         rewinds: offsets may go back.
-        moves_tasks: what a task had may be another one's; tables that all tasks have may be read anew.
-        publishes_later: what the manifest before has for its topics need not be in them.
+        moves_tasks: state may move between tasks; tables that all tasks have may be read again.
+        publishes_later: the previous manifest's records need not be in their topics yet.
         chooses_topics: records may go to topics that the topology does not name.
     """
 
@@ -47,12 +47,12 @@ PUT_ASIDE = Step(publishes_later=True, chooses_topics=True)
 
 
 def refusal(before: Manifest, after: Manifest, where: str, step: Step = COMMIT) -> CommitError | None:
-    """Why a manifest must not be created behind another one; None when it may.
+    """Return why a manifest must not follow another one; None when it may.
 
     Args:
         before: the newest manifest, as it was read or made.
-        where: what the new one is called in messages.
-        step: what it may do.
+        where: the name of the new one in messages.
+        step: the kind of the new manifest.
     """
     for expected, got in _faults(before, after, step):
         return CommitError(
@@ -65,7 +65,7 @@ def refusal(before: Manifest, after: Manifest, where: str, step: Step = COMMIT) 
 
 
 def _faults(before: Manifest, after: Manifest, step: Step) -> Iterator[tuple[str, str]]:
-    """What was expected, and what is there instead."""
+    """Yield what was expected, and what the manifest has instead."""
     changed = [
         (task, before.tasks.get(task, _NEW), entry)
         for task, entry in after.tasks.items()
@@ -88,20 +88,24 @@ _NEW = TaskEntry()
 
 
 def _number(before: Manifest, after: Manifest) -> Iterator[tuple[str, str]]:
-    """Manifests are numbered without gaps: the next number can be taken once, so nobody commits beside another."""
+    """Manifests are numbered without gaps. Each number can be taken once, so two programs cannot commit at the same
+    time.
+    """
     if after.commit != before.commit + 1:
         yield f"commit {before.commit + 1} behind commit {before.commit}", f"commit {after.commit}"
 
 
 def _checkpoint(before: Manifest, after: Manifest) -> Iterator[tuple[str, str]]:
-    """All manifests are of one checkpoint; those of early versions do not say which."""
+    """All manifests belong to one checkpoint; manifests of early versions do not name theirs."""
     if before.application and after.application != before.application:
         yield f"a commit of checkpoint {before.application!r}", f"one of checkpoint {after.application!r}"
 
 
 def _gone_back(before: Manifest, after: Manifest, changed: Changed) -> Iterator[tuple[str, str]]:
-    """No task reads again what it has read, and none forgets where it was. One that has taken no part in any commit has
-    read nothing: its offsets say where to begin, which may be said anew."""
+    """No task reads records again, and none loses its offsets.
+
+    A task that took part in no commit has read nothing: its offsets only say where to begin, and may change.
+    """
     for task, old, new in changed:
         for place, at in old.offsets.items() if old.changed >= 0 else ():
             now = new.offsets.get(place, 0)
@@ -110,7 +114,7 @@ def _gone_back(before: Manifest, after: Manifest, changed: Changed) -> Iterator[
 
 
 def _moved_back(before: Manifest, after: Manifest, changed: Changed) -> Iterator[tuple[str, str]]:
-    """The same of topics and partitions, whichever tasks read them."""
+    """The same for topics and partitions, whichever tasks read them."""
     read = dict(_read({t: entry for t, entry in before.tasks.items() if after.tasks.get(t) is not entry}))
     for (topic, partition), now in _read({task: new for task, _, new in changed}):
         at = read.get((topic, partition), 0)
@@ -119,21 +123,21 @@ def _moved_back(before: Manifest, after: Manifest, changed: Changed) -> Iterator
 
 
 def _read(tasks: dict[str, TaskEntry]) -> Iterator[tuple[_Place, int]]:
-    """Up to where partitions are read."""
+    """Yield the offset up to which each partition is read."""
     for task, entry in tasks.items():
         partition = TaskId.parse(task).partition
         for place, offset in entry.offsets.items():
-            if "/" not in place:  # global tables are read by each task for itself
+            if "/" not in place:  # each task reads global tables for itself
                 yield (place, partition), offset
 
 
 def _is_same(topic: str, before: Manifest, after: Manifest) -> bool:
-    """Whether a topic is one of the log, and was not made anew: those between tasks are no business of others."""
+    """Return whether a topic is in the log and still the same one. Repartition topics are not checked here."""
     return topic in before.topics and before.topics[topic] == after.topics.get(topic)
 
 
 def _change(task: str, old: TaskEntry, new: TaskEntry, after: Manifest) -> Iterator[tuple[str, str]]:
-    """From each change of a task's state a way leads back to its snapshot, change by change."""
+    """From each change of a task's state the chain of changes leads back to its snapshot."""
     if new.changed not in (old.changed, after.commit):
         yield f"task {task} to have changed last with commit {old.changed} or {after.commit}", f"commit {new.changed}"
     if new.changed != old.changed and new.previous not in (-1, old.changed):
@@ -145,7 +149,7 @@ def _change(task: str, old: TaskEntry, new: TaskEntry, after: Manifest) -> Itera
 
 
 def _files(task: str, new: TaskEntry, after: Manifest) -> Iterator[tuple[str, str]]:
-    """What a commit changed in a task is in a file of that task, commit and attempt."""
+    """The changes of a task in a commit are in a file named after the task, the commit and the attempt."""
     if new.delta is None or new.changed != after.commit:
         return
     name = delta_name(task, new.changed, new.attempt)
@@ -154,14 +158,14 @@ def _files(task: str, new: TaskEntry, after: Manifest) -> Iterator[tuple[str, st
 
 
 def _sinks(after: Manifest) -> Iterator[tuple[str, str]]:
-    """Records go into topics that the application knows."""
+    """Records go only into topics that the application knows."""
     for topic in after.sinks:
         if topic not in after.topics:
             yield f"records for {', '.join(sorted(after.topics)) or 'no topic'}", f"some for {topic!r}"
 
 
 def _publishing(before: Manifest, after: Manifest) -> Iterator[tuple[str, str]]:
-    """A start repeats the appends of the newest manifest only, so those of the one before are done."""
+    """A start repeats only the newest manifest's appends, so the previous ones must be done."""
     if before.sinks and after.published < before.sequence:
         got = f"commit {after.published} as the last that is in its topics"
         yield f"the records of commit {before.sequence} in their topics", got

@@ -1,4 +1,4 @@
-"""The driver's loop: commits as records come, punctuations and idle time in between, in a thread of its own."""
+"""The driver's loop, in its own thread: commits as records arrive, with punctuations and idle time in between."""
 
 from __future__ import annotations
 
@@ -18,30 +18,31 @@ _log = logging.getLogger(__name__)
 _SECONDS_BEFORE_ANOTHER = 0.1
 
 _SECONDS_BETWEEN_LOOKS = 1.0
-"""How long it takes at most until a topic is noticed that matches a pattern (Kafka's `metadata.max.age.ms`)."""
+"""Longest time until a topic is noticed that matches a pattern (Kafka's `metadata.max.age.ms`)."""
 
 _SHORTEST_SECONDS = 0.005
 
 MOST_SECONDS_BESIDE = 0.25
-"""Commits that take longer are published before the next one begins: it would make little difference, and what they did
-is to be told soon."""
+"""Commits that take longer are published before the next one begins. Overlapping would save little, and their results
+should be visible soon.
+"""
 
 _LONGEST_SECONDS = 60.0
-"""How long to wait for records when nothing can be due: whatever ends a wait is told."""
+"""How long to wait for records when nothing can be due; every event that matters ends the wait."""
 
 
 class CommitLoop:
-    """Makes commits until it is stopped, or until all that was there when it was made is processed.
+    """Makes commits until it is stopped, or until all records that existed at its creation are processed.
 
     Args:
-        interval: the seconds from the beginning of a commit to that of the next, at least; 0 for as fast as it goes.
-        ends_with_input: whether it ends when all that is there now is processed.
-        on_commit: called after every commit, with the ends of the topics as they were before it.
-        check: called whenever it wakes; raises when it cannot go on.
-        goes_on_after: asked when an error is about to end it, whether to begin anew from the last commit.
-        takes_up: called now and then, to take up topics that have appeared; the coordinator that goes on with them,
-            None if there are none.
-        on_end: called when it has ended, with the reason if not well.
+        interval: the minimum number of seconds from the beginning of a commit to that of the next; 0 for no pause.
+        ends_with_input: whether it ends when all records that exist now are processed.
+        on_commit: called after every commit, with the ends of the topics as read before it.
+        check: called whenever it wakes; raises when it cannot continue.
+        goes_on_after: asked before an error ends the loop; True restarts from the last commit.
+        takes_up: called from time to time, to take up topics that have appeared. Returns the coordinator that continues
+            with them, or None if there are none.
+        on_end: called when it has ended, with the error if it failed.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class CommitLoop:
         takes_up: Callable[[], Coordinator | None] = lambda: None,
     ):
         self.error: PenstockError | None = None
-        """Why it ended, if not well."""
+        """The error that ended the loop, if any."""
         self._interval = interval
         self._on_commit = on_commit
         self._check = check
@@ -65,25 +66,25 @@ class CommitLoop:
         self._takes_up = takes_up
         self._next_look = 0.0
         self._made: tuple[CommitDone, Ends, float] | None = None
-        """A commit whose output may not be visible yet, up to where it read at most, and when it was made."""
+        """A commit whose output may not be visible yet, the ends it read to, and when it was made."""
         self.rests = threading.Event()
-        """Set when it is paused, and the commit that was under way is finished."""
+        """Set when the loop is paused and the running commit is finished."""
         self.is_paused = False
-        """Whether nothing is processed until somebody resumes it."""
+        """True while the loop is paused."""
         self._take(coordinator)
         self._ends = coordinator.end_offsets() if ends_with_input else None
         if ends_with_input:
-            coordinator.idling.seconds = 0.0  # what is not there is not to be read
+            coordinator.idling.seconds = 0.0  # records that do not exist are not waited for
         self._asking = threading.Lock()
         self._asked: list[threading.Event] = []
-        """Who waits until everything there is has been processed."""
+        """Callers that wait until all existing records have been processed."""
         self._is_stopping = False
         self._thread = threading.Thread(
             target=self._run, name=f"penstock {coordinator.application_id} commits", daemon=True
         )
 
     def _take(self, coordinator: Coordinator) -> None:
-        """Have a coordinator make the commits from now on."""
+        """Let a coordinator make the commits from now on."""
         topology = coordinator.topology
         self._coordinator = coordinator
         coordinator.publishing.on_done = self._tell
@@ -103,9 +104,9 @@ class CommitLoop:
         self._watch.wake()
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Finish the commit under way, and end; whether it has ended within so many seconds.
+        """Finish the running commit, and end. Return whether the loop ended within the timeout, in seconds.
 
-        The commit is given up then, where it can be; the next start makes it again.
+        After the timeout the commit is given up where possible; the next start makes it again.
         """
         self._is_stopping = True
         self._watch.wake()
@@ -116,23 +117,23 @@ class CommitLoop:
         return self.has_ended
 
     def pause(self) -> None:
-        """Process nothing behind the commit under way."""
+        """Process nothing after the running commit."""
         self.is_paused = True
         self._watch.wake()
 
     def resume(self) -> None:
-        """Go on."""
+        """Continue after a pause."""
         self.is_paused = False
         self.rests.clear()
         self._watch.wake()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it ends; whether it did within so many seconds."""
+        """Wait until the loop ends. Return whether it did within the timeout, in seconds."""
         self._thread.join(timeout)
         return self.has_ended
 
     def process_all_available(self) -> None:
-        """Wait until everything that is in the source topics now is processed, or the loop has ended."""
+        """Wait until all records that are in the source topics now are processed, or the loop has ended."""
         done = threading.Event()
         with self._asking:
             self._asked.append(done)
@@ -143,7 +144,7 @@ class CommitLoop:
     def _run(self) -> None:
         try:
             while (error := self._work()) is not None and not self._is_stopping and self._begins_anew(error):
-                time.sleep(_SECONDS_BEFORE_ANOTHER)  # an error that comes at once again is not to keep a core busy
+                time.sleep(_SECONDS_BEFORE_ANOTHER)  # do not keep a core busy if the error returns immediately
             self.error = error
         except PenstockError as error:
             self.error = error
@@ -160,7 +161,7 @@ class CommitLoop:
         return True
 
     def _work(self) -> PenstockError | None:
-        """Make commits until there is an end to it, or an error."""
+        """Make commits until the loop has to end. Return the error that ended it, if any."""
         try:
             try:
                 self._make_commits()
@@ -199,7 +200,7 @@ class CommitLoop:
                 self._pause_until(began + self._interval)
                 continue
             waits = self._coordinator.waits(ends)
-            if waits is not None:  # there is more, which tasks do not go on with yet
+            if waits is not None:  # there are more records, but tasks wait before they continue
                 self._coordinator.moved.note()
                 self._watch.wait(min(max(waits, _SHORTEST_SECONDS), self._patience(), NOTE_SECONDS))
                 continue
@@ -212,7 +213,7 @@ class CommitLoop:
             self._watch.wait(self._patience())
 
     def _take_note(self, done: CommitDone, ends: Ends) -> None:
-        """Tell of a commit, now or when its output is visible; and choose when the next one's is to be."""
+        """Report a commit, now or when its output is visible, and choose how the next one is published."""
         publishing = self._coordinator.publishing
         self._made = done, ends, time.monotonic()
         if not publishing.is_under_way:
@@ -221,14 +222,14 @@ class CommitLoop:
         publishing.is_beside = is_short and self._interval == 0 and publishing.can_be_beside()
 
     def _tell(self, visible_at: float) -> None:
-        """Tell of the commit whose output is visible now."""
+        """Report the commit whose output is now visible."""
         made, self._made = self._made, None
         if made is not None:
             done, ends, at = made
             self._on_commit(replace(done, seconds=done.seconds + max(visible_at - at, 0.0)), ends)
 
     def _look_for_topics(self) -> None:
-        """Now and then, where sources read by patterns: whether topics have appeared that match."""
+        """If sources read by pattern, look from time to time for topics that have appeared."""
         if not self._coordinator.topology.has_patterns or self._ends is not None or time.monotonic() < self._next_look:
             return
         coordinator = self._takes_up()
@@ -239,19 +240,22 @@ class CommitLoop:
         self._next_look = time.monotonic() + _SECONDS_BETWEEN_LOOKS
 
     def _ends_now(self) -> Ends:
-        """Up to where to read: for a loop that ends with its input what was there when it was made, and what the
-        application itself has written into its sources since."""
+        """Return the offsets up to which to read.
+
+        A loop that ends with its input reads what existed when it was made, and what the application itself has written
+        into its sources since.
+        """
         if self._ends is None:
             return self._coordinator.end_offsets()
         return self._ends | {topic: self._coordinator.log.end_offsets(topic) for topic in self._own}
 
     def _patience(self) -> float:
-        """How long until something can be due without records, in seconds."""
+        """Return the seconds until something can be due without records."""
         longest = _SECONDS_BETWEEN_LOOKS if self._coordinator.topology.has_patterns else _LONGEST_SECONDS
         return min(self._coordinator.idle.seconds(), longest) if self._coordinator.idle else longest
 
     def _pause_until(self, time_: float) -> None:
-        """Let records gather for the next commit, unless somebody waits for them."""
+        """Let records gather for the next commit, unless a caller waits for them."""
         while not self._is_stopping and not self._asked and (left := time_ - time.monotonic()) > 0:
             self._coordinator.moved.note()
             time.sleep(min(left, 0.02))

@@ -1,7 +1,7 @@
-"""Which manifests may still be needed: those of commits in which tasks took part since the snapshots they have.
+"""Which manifests may still be needed: those of commits in which tasks took part since their snapshots.
 
-A restore goes back from the newest manifest, task by task (``Manifests.chain``). Here that way is remembered as commits
-are made, so that nothing is read of it again; what was before this start is read once, each manifest for all tasks.
+A restore goes back from the newest manifest, task by task (``Manifests.chain``). This module remembers the chain as
+commits are made, so it is not read again. The part from before this start is read once, each manifest for all tasks.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from penstock.engine.shared.manifest import Manifest, Manifests, TaskEntry
 
 
 class NeededManifests:
-    """Of one application, from a start on."""
+    """The needed manifests of one application, tracked from its start."""
 
     def __init__(self, manifests: Manifests):
         self._manifests = manifests
         self._commits: dict[str, deque[int]] = {}
-        """By task the commits in which it took part since its snapshot, the oldest first."""
+        """By task, the commits in which it took part since its snapshot, oldest first."""
 
     def note(self, task: str, entry: TaskEntry) -> None:
-        """A task took part in a commit."""
+        """Record that a task took part in a commit."""
         known = self._commits.get(task)
         if known and known[-1] == entry.previous:
             known.append(entry.changed)
 
     def of(self, manifest: Manifest) -> set[int]:
-        """The commits whose manifests are needed for the newest one; raises ``CorruptDataError`` for a missing one."""
+        """Return the commits whose manifests the newest one needs. Raise ``CorruptDataError`` if one is missing."""
         self._read_unknown(manifest)
         needed: set[int] = set()
         for task, entry in manifest.tasks.items():
@@ -37,7 +37,7 @@ class NeededManifests:
         return needed
 
     def _read_unknown(self, newest: Manifest) -> None:
-        """Go back with all tasks at once whose way here is not known."""
+        """Read the chains of all tasks whose chain is unknown, together."""
         behind: dict[int, list[str]] = {}
         for task, entry in newest.tasks.items():
             if self._end_of(task) != (entry.changed if entry.changed > entry.kept_since else -1):

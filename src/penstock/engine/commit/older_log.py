@@ -1,8 +1,8 @@
-"""A log that is older than the checkpoint: brought back from a copy that was made before the newest commits.
+"""Detects a log that is older than the checkpoint, because it was restored from an earlier copy.
 
-Each manifest says which commit was the last to put results into each output. An output that has not got them, though it
-is the same topic, was brought back from an older copy, alone or with the whole log. It is refused: what readers of it
-have seen would be missing without a word.
+Each manifest names the last commit that put results into each output. An output that lacks those results, though it is
+the same topic, was restored from an older copy, alone or with the whole log. It is refused: otherwise results that
+readers have already seen would silently disappear.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from penstock.log.base import Log
 
 
 def check_outputs(log: Log, manifest: Manifest, outputs: Collection[str], producer: str, application_id: str) -> None:
-    """Raise ``CorruptDataError`` when an output lacks results that were in it when a manifest was made, or those of the
-    manifest itself, which cannot be put into it any more."""
+    """Raise ``CorruptDataError`` when an output lacks results that a manifest says it has.
+
+    Also when the manifest's own results can no longer be appended to it.
+    """
     for topic in sorted(manifest.outputs.keys() & set(outputs)):
         commit = manifest.outputs[topic]
         if _is_same(log, topic, manifest) and log.lacks(topic, producer, commit):
@@ -32,13 +34,16 @@ def _is_same(log: Log, topic: str, manifest: Manifest) -> bool:
 
 
 def _is_lost(log: Log, topic: str, producer: str, manifest: Manifest) -> bool:
-    """Whether a manifest's results are neither in an output nor beside it. A crash leaves them beside it; once they are
-    in it files may go, so these are looked for first."""
+    """Return whether a manifest's results are neither in an output nor in files beside it.
+
+    A crash leaves them beside it. Once they are in the output the files may be removed, so the files are looked for
+    first.
+    """
     return log.has_lost(topic, manifest.sinks[topic]) and log.last_sequence(topic, producer) < manifest.sequence
 
 
 def older(log: Log, topic: str, producer: str, commit: int, application_id: str) -> CorruptDataError:
-    """The error for an output that has not got the results of a commit, and of all later ones."""
+    """Return the error for an output that lacks the results of a commit and of all later ones."""
     ends = ", ".join(f"{end:,}" for end in log.end_offsets(topic))
     has = log.last_sequence(topic, producer)
     until = f"the results of application {application_id!r} up to commit {has}" if has >= 0 else "none of its results"

@@ -1,7 +1,7 @@
-"""An application is opened before it runs: who it is, what its topology means in this log, where it goes on.
+"""Opens an application before it runs: its identity, its topology's meaning in this log, and where it continues.
 
-All that a start may refuse without having stopped anybody is asked here. Nobody is fenced off yet: that is the
-take-over of the ``Coordinator``, which comes when there is somebody to run tasks.
+Every check that can refuse a start without stopping the running program is made here. Opening fences no other program;
+the ``Coordinator`` does that in its take-over, once slots are ready to run tasks.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from penstock.storage import Storage
 _log = logging.getLogger(__name__)
 
 Ends = dict[str, list[int]]
-"""For each topic the offsets, by partition, up to which to read."""
+"""The offsets up to which to read, by topic and partition."""
 
 NOTHING = Manifest(-1, {})
-"""What is true before the first commit."""
+"""The manifest before the first commit."""
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """An application, whichever topology it runs: its records, its commits, its notes.
+    """An application without its topology: its log, its checkpoint, its settings.
 
     Attributes:
-        log: with the application's outbox.
-        plain_log: the same, as any program has it.
-        program: which program it is; empty where nobody knows.
+        log: the log with the application's outbox.
+        plain_log: the same log without the outbox, as any program sees it.
+        program: the program's name; empty if unknown.
     """
 
     application_id: str
@@ -73,9 +73,9 @@ class Opened(Surroundings):
     """An application that fits its topology, its log and its checkpoint.
 
     Attributes:
-        outputs: the topics it writes, those of dead letters too.
+        outputs: the topics it writes, including those of dead letters.
         application: the identity of the checkpoint.
-        manifest: the newest commit, as this topology goes on from it.
+        manifest: the newest commit, as this topology continues from it.
     """
 
     topology: Topology
@@ -89,15 +89,17 @@ class Opened(Surroundings):
 
     @property
     def producer(self) -> str:
-        """Under which name the application appends to topics."""
+        """The producer name under which the application appends to topics."""
         return producer_of(self.application)
 
     def newest(self) -> Manifest:
-        """The newest commit as it is in the checkpoint now, whoever made it."""
+        """Return the newest manifest that is in the checkpoint now, whichever program made it."""
         return self.manifests.newest() or NOTHING
 
     def check_outputs(self, newest: Manifest) -> None:
-        """Raise ``CorruptDataError`` when topics have the output of a later commit than the newest, or lack some."""
+        """Raise ``CorruptDataError`` when topics have the output of a later commit than the newest, or lack some
+        output.
+        """
         for topic in self.outputs:
             published = self.log.last_sequence(topic, self.producer)
             if published > newest.commit and published > max(self.manifests.numbers(), default=-1):
@@ -109,7 +111,7 @@ class Opened(Surroundings):
         older_log.check_outputs(self.log, newest, self.outputs, self.producer, self.application_id)
 
     def offsets(self, manifest: Manifest) -> Ends:
-        """Up to where all source topics are processed and committed in a manifest."""
+        """Return the offsets up to which a manifest has processed and committed all source topics."""
         found: Ends = {topic: [0] * self.layout.partitions[topic] for topic in self.topology.source_topics}
         for name, entry in manifest.tasks.items():
             partition = int(name.partition("_")[2])
@@ -122,12 +124,12 @@ class Opened(Surroundings):
         return found
 
     def _offset_everywhere(self, manifest: Manifest, sub: SubTopology, topic: str, partition: int) -> int:
-        """Up to where all tasks have read a partition of a global table's topic."""
+        """Return the offset up to which all tasks have read a partition of a global table's topic."""
         entries = [manifest.tasks.get(str(task), TaskEntry()) for task in self.layout.task_ids(sub)]
         return min(entry.offsets.get(global_place(topic, partition), 0) for entry in entries)
 
     def with_new_topics(self) -> Topology | None:
-        """The topology with topics that match its patterns and were not there when it began; None if there are none.
+        """Return the topology with new topics that match its patterns; None if there are none.
 
         Raises:
             TopologyError: a topic matches more than one pattern.
@@ -148,16 +150,16 @@ def open_application(
     program: ProgramFile | None = None,
     wishes: Wishes = NO_WISHES,
 ) -> Opened:
-    """Open an application: make its topics and, at its first start, its identity.
+    """Open an application: create its topics and, at its first start, its identity.
 
     Args:
-        program: which program it is, where that is known.
-        wishes: what is to become of state when the topology has changed.
+        program: the program's file, if known.
+        wishes: how state follows a changed topology.
 
     Raises:
-        ConfigError: it is another application, or another program, or it would mix or lose what is kept.
+        ConfigError: it is another application or another program, or it would mix or lose stored data.
         CorruptDataError: manifests are missing, or the log is older than the checkpoint.
-        OffsetOutOfRangeError: a source topic was removed and made anew.
+        OffsetOutOfRangeError: a source topic was removed and created again.
         TopicNotFoundError: a source topic does not exist.
     """
     outbox = log.with_outbox(storage, application_id, settings.at_least_once)
@@ -172,10 +174,10 @@ def open_application(
 
 
 def reopened(opened: Opened, topology: Topology) -> Opened:
-    """Open an application once more, to go on behind its newest commit with topics that have appeared.
+    """Open an application again, to continue after its newest commit with topics that have appeared.
 
     Raises:
-        ConfigError: the topology would mix or lose what is kept.
+        ConfigError: the topology would mix or lose stored data.
     """
     newest = opened.newest()
     found = _with_topology(opened, topology, NO_WISHES, newest, read_identity(opened.storage, newest))
@@ -187,7 +189,7 @@ def reopened(opened: Opened, topology: Topology) -> Opened:
 def _checked(
     program: ProgramFile | None, starts: Starts, newest: Manifest, settings: Settings, application_id: str
 ) -> str:
-    """Which program the application is from now on; raises ``ConfigError`` when it is another one."""
+    """Return the program's name from this start on. Raise ``ConfigError`` when it is another program."""
     start = starts.of(newest)
     before = "" if start is None else start.program
     if program is None:
@@ -200,7 +202,7 @@ def _checked(
 def _with_topology(
     around: Surroundings, topology: Topology, wishes: Wishes, newest: Manifest, known: Identity | None
 ) -> Opened:
-    """The application with a topology to run behind the newest commit."""
+    """Return the application with a topology to run after the newest commit."""
     application_id, log, storage, settings = around.application_id, around.plain_log, around.storage, around.settings
     outputs = [*topology.sink_topics, *settings.dead_letters]
     create_sink_topics(topology, log, settings)
@@ -232,7 +234,7 @@ def _with_topology(
 def _identified(
     around: Surroundings, topology: Topology, layout: Layout, newest: Manifest, old: Identity | None
 ) -> str:
-    """The identity of the checkpoint, which fits this application; made for a new one."""
+    """Return the identity of the checkpoint, checked against this application; created for a new one."""
     storage = around.storage
     new = new_identity(around.application_id, topology, layout)
     claims = Claims(around.plain_log, around.application_id)
@@ -242,6 +244,6 @@ def _identified(
         check_shape(old, new, storage.shown)
     claims.check(claim, None if old is None else old.id, storage, topology)
     keep_identity(storage, old or new)
-    kept = application_of(storage, newest)  # two first starts may have met here
+    kept = application_of(storage, newest)  # two first starts may have raced here
     claims.make(kept, storage)
     return kept

@@ -1,8 +1,8 @@
-"""Making visible what a commit put out: at once, or beside the work on the next commit.
+"""Makes a commit's output visible: at once, or in a thread beside the work on the next commit.
 
-The manifest of the next commit waits until it is done: a start repeats the appends of the newest manifest, and of no
-other. So readers see the same either way. What a crash can leave besides are files of an attempt that nobody names,
-while the commit before it is not visible yet; a start publishes the one and removes the others.
+The next commit's manifest waits until publishing is done, because a start repeats the appends of the newest manifest
+only. So readers see the same either way. The one difference after a crash: there may be files of an attempt that no
+manifest names, while the previous commit is not visible yet. A start publishes that commit and removes the files.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from penstock.storage import Storage
 
 
 class Publishing:
-    """Appends what commits put out to its topics.
+    """Appends the output of commits to its topics.
 
     Args:
-        fenced: the error of a program from which another one has taken over; None if that is not so.
+        fenced: returns the error of a program that was taken over; None if it was not.
 
     Attributes:
-        is_beside: whether that happens in a thread of its own from now on, beside the next commit.
-        on_done: called by whoever waits for such an append, with the time at which it was done.
+        is_beside: whether publishing runs in its own thread, beside the next commit.
+        on_done: called by the thread that waits for such an append, with the time at which it was done.
         last: the last commit whose records are known to be in their topics.
-        left_out: the topics into which a start could not append what the newest commit had put out.
+        left_out: the topics into which a start could not append the newest commit's output.
     """
 
     def __init__(self, opened: Opened, fenced: Callable[[], FencedError | None]):
@@ -48,19 +48,22 @@ class Publishing:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether nobody has waited yet for the end of the newest one."""
+        """Whether the newest commit's publishing has not been waited for yet."""
         return self._under_way is not None
 
     def can_be_beside(self) -> bool:
-        """Whether no other order than that of the manifests can be seen then: nothing that the application writes is
-        read by it, at least once has no second manifest behind, and the log can do both at once."""
+        """Return whether publishing in a thread keeps the order that readers see.
+
+        That requires three things: the application reads none of its own outputs, it is not at-least-once (which has a
+        second manifest), and the log supports it.
+        """
         topology, settings = self._opened.topology, self._opened.settings
         reads_own = not set(self._opened.outputs).isdisjoint(topology.source_topics)
         is_open = topology.has_patterns or topology.dynamic_sinks or reads_own
         return self._log.can_publish_beside and not is_open and not settings.at_least_once
 
     def begin(self, manifest: Manifest) -> None:
-        """Publish a commit, or have that begun; the one before is done."""
+        """Publish a commit, or start publishing it. The previous one must be done."""
         if not self.is_beside:
             self._published(manifest)
             return
@@ -68,18 +71,18 @@ class Publishing:
             self._thread = ThreadPoolExecutor(1, f"penstock {self._opened.application_id} publishes")
         try:
             self._under_way = self._thread.submit(self._published, manifest)
-        except RuntimeError:  # the interpreter ends, and begins no threads any more
+        except RuntimeError:  # the interpreter is exiting and starts no threads
             self._published(manifest)
 
     def finish(self) -> None:
-        """Wait until what was begun is visible; raises what went wrong with it."""
+        """Wait until the commit is visible. Raise the error if publishing failed."""
         under_way, self._under_way = self._under_way, None
         if under_way is not None:
             crash_point("awaits-publish")
             self.on_done(under_way.result())
 
     def close(self) -> None:
-        """Let go of the thread."""
+        """Stop the thread."""
         if self._thread is not None:
             self._thread.shutdown()
             self._thread = None
@@ -91,10 +94,10 @@ class Publishing:
         return time.monotonic()
 
     def publish(self, manifest: Manifest, repeated: bool = False) -> None:
-        """Append what a commit put out, unless it is there already.
+        """Append a commit's output, unless it is already there.
 
         Raises:
-            FencedError: it is there, though nobody has repeated it here: another program has taken over.
+            FencedError: it is there, though this program has not repeated it: another program has taken over.
         """
         offsets = self._opened.offsets(manifest)
         with self._log.publishing(self._producer, manifest.sequence, offsets, manifest.published):
@@ -111,7 +114,9 @@ class Publishing:
                 appended = log.append(topic, segments, producer, manifest.sequence)
             except TopicNotFoundError:
                 if repeated and (topic in opened.topics.adopted or topic not in opened.outputs):
-                    self.left_out.add(topic)  # it was made anew when manifests knew no ids, or was chosen, and is gone
+                    self.left_out.add(
+                        topic
+                    )  # it was created again when manifests had no ids, or it was chosen at run time and is gone
                     continue
                 raise self._missing(topic, manifest) from None
             if not appended and not repeated:
@@ -122,7 +127,7 @@ class Publishing:
             crash_point("during-publish")
 
     def _missing(self, topic: str, manifest: Manifest) -> PenstockError:
-        """The error for an output into which a commit's records cannot be appended: it is gone, or an older one."""
+        """Return the error for an output into which records cannot be appended: it is gone, or an older copy."""
         log, known = self._log, manifest.topics.get(topic)
         if known and log.exists(topic) and log.topic_id(topic) == known:
             return older(log, topic, self._producer, manifest.commit, self._opened.application_id)
@@ -137,14 +142,14 @@ def publish_newest(
     kept: Description,
     emptied: Collection[str] = (),
 ) -> None:
-    """Repeat what a crash of the newest commit may have left undone, as a start would.
+    """Repeat the appends that a crash of the newest commit may have left undone, as a start would.
 
     Args:
-        kept: what the application reads.
-        emptied: outputs that are emptied next, so that nobody misses what is not in them.
+        kept: the topics that the application reads.
+        emptied: outputs that are emptied next; records missing from them do not matter.
 
     Raises:
-        CorruptDataError: an output was brought back from an older copy.
+        CorruptDataError: an output was restored from an older copy.
     """
     producer, outbox = producer_of(newest.application), log.with_outbox(storage, application_id)
     check_newest(log, newest, application_id, emptied)
@@ -158,7 +163,7 @@ def publish_newest(
     with outbox.publishing(producer, newest.sequence, offsets):
         for topic, segments in newest.sinks.items():
             if not log.exists(topic) or log.topic_id(topic) != newest.topics.get(topic, log.topic_id(topic)):
-                continue  # it was removed since, and made anew perhaps
+                continue  # it has been removed since, and possibly created again
             try:
                 outbox.append(topic, segments, producer, newest.sequence)
             except TopicNotFoundError:
@@ -167,11 +172,11 @@ def publish_newest(
 
 
 def check_newest(log: Log, newest: Manifest, application_id: str, emptied: Collection[str] = ()) -> None:
-    """Raise ``CorruptDataError`` when an output was brought back from an older copy, unless it is emptied next."""
+    """Raise ``CorruptDataError`` when an output was restored from an older copy, unless it is emptied next."""
     kept = [topic for topic in newest.topics if topic not in emptied]
     check_outputs(log, newest, kept, producer_of(newest.application), application_id)
 
 
 def read_up_to(newest: Manifest, kept: Description, topic: str, partition: int) -> int:
-    """Up to where a partition of a source is read."""
+    """Return the offset up to which a partition of a source is read."""
     return newest.tasks.get(str(TaskId(kept.readers[topic], partition)), TaskEntry()).offsets.get(topic, 0)

@@ -1,9 +1,9 @@
-"""A commit that its topics will never take as it is: what they refuse is put aside, and the rest is published.
+"""Repairs a commit whose records a topic refuses: refused records become dead letters, and the rest is published.
 
-A commit is certain when its manifest is there, and its records go to their topics after that. Where a topic refuses
-some of them, no start can go on. Putting them aside is one manifest, as a reset is: it has the commit's records without
-those that are refused, and dead letters in their place. It has happened or it has not, and the records still bear the
-number of their own commit, so they are published once, whoever does that.
+A commit is final when its manifest exists; its records go to their topics afterwards. If a topic refuses some of them,
+no start can continue. The repair is one new manifest, like a reset: it has the commit's records without the refused
+ones, and dead letters in their place. The repair is atomic. The records keep the number of their own commit, so they
+are published once, whichever program does it.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ class Refused(NamedTuple):
 
 @dataclass(frozen=True)
 class Stuck:
-    """What the newest commit has that is not in its topics yet.
+    """The part of the newest commit that is not in its topics yet.
 
     Attributes:
-        sequence: the number under which its records go to their topics.
-        records: how many there are, by topic.
-        refused: those that never get there.
+        sequence: the commit number under which its records are appended to their topics.
+        records: the number of records, by topic.
+        refused: the records that their topics refuse.
     """
 
     application_id: str
@@ -67,10 +67,10 @@ class Stuck:
 
 
 class PuttingAside:
-    """A look at the newest commit of one application, and what its topics refuse.
+    """Finds the records of an application's newest commit that topics refuse, and repairs the commit.
 
     Raises:
-        ConfigError: it was never started.
+        ConfigError: the application was never started.
     """
 
     def __init__(self, storage: Storage, log: Log):
@@ -109,11 +109,11 @@ class PuttingAside:
         return self._outbox.judged(producer, self._newest.sinks)
 
     def check(self, emptied: Collection[str] = (), dead_letters: str | None = None) -> None:
-        """Ask what ``execute`` and ``publish`` refuse, and change nothing.
+        """Make the checks of ``execute`` and ``publish``, and change nothing.
 
         Raises:
-            CorruptDataError: an output was brought back from an older copy.
-            RefusedRecordError: the topic for dead letters refuses some as well.
+            CorruptDataError: an output was restored from an older copy.
+            RefusedRecordError: the topic for dead letters refuses some records too.
         """
         check_newest(self._log, self._newest, self._start.application_id, emptied)
         if dead_letters is not None and self._log.exists(dead_letters):
@@ -122,13 +122,13 @@ class PuttingAside:
                     raise _refused_as_well(dead_letters, error)
 
     def execute(self, dead_letters: str | None) -> None:
-        """Put aside what topics refuse, if they refuse anything; publishing is the next step.
+        """Replace the refused records, if there are any; publishing is the next step.
 
         Args:
-            dead_letters: the topic that takes it; None to drop it. Either way it is counted.
+            dead_letters: the topic that takes them; None to drop them. They are counted either way.
 
         Raises:
-            RefusedRecordError: that topic refuses some of it as well; nothing was changed.
+            RefusedRecordError: that topic refuses some of them too; nothing was changed.
             FencedError: the application has made a commit since; nothing was changed.
         """
         if not self.is_needed:
@@ -150,7 +150,7 @@ class PuttingAside:
         crash_point("after-put-aside")
 
     def publish(self, emptied: Collection[str] = ()) -> None:
-        """Bring to its topics what the newest commit has for them, as a start would; some are emptied next."""
+        """Append the newest commit's records to their topics, as a start would; `emptied` topics are left out."""
         newest = self._manifests.newest() or self._newest
         publish_newest(self._log, self._storage, newest, self._start.application_id, self._kept, emptied)
 
@@ -164,14 +164,14 @@ class PuttingAside:
         return msgspec.structs.replace(self._newest, **changed, metrics=metrics, at=at, start=start)
 
     def _sink_names(self) -> dict[str, str]:
-        """The steps that write into topics."""
+        """Return the sink that writes into each topic."""
         parts = [part for sub in self._start.picture.subs for part in sub.parts] if self._start.picture else []
         return {topic: part.name for part in parts if part.kind == "sink" for topic in part.topics}
 
     # --- what is left ------------------------------------------------------------------------------------------------
 
     def _sinks(self, name: str, dead_letters: str | None) -> dict[str, list[Segment]]:
-        """The commit's records without those that are refused, which become dead letters."""
+        """Return the commit's records without the refused ones, which become dead letters."""
         sinks = dict(self._newest.sinks)
         for topic in dict.fromkeys(one.topic for one in self.found.refused):
             sinks[topic] = self._left(topic, name)
@@ -232,13 +232,13 @@ def _refused(judged: Judged) -> list[Refused]:
 
 
 def _without(judged: Judged) -> Records:
-    """The records that their topic takes."""
+    """Return the records that their topic accepts."""
     rows = np.setdiff1d(np.arange(len(judged.records)), list(judged.refused))
     return judged.records.take(rows)
 
 
 def _letters_of(judged: Judged) -> Records:
-    """The others, each with its own headers and what became of it."""
+    """Return the refused records, each with its own headers and the reason."""
     rows = np.array(sorted(judged.refused), np.int64)
     records = judged.records.take(rows)
     own = [None] * len(rows) if records.headers is None else records.headers.to_pylist()

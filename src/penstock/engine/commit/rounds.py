@@ -1,19 +1,19 @@
-"""A circle of sub-topologies within a commit, round by round: nothing overtakes what is still on its way around.
+"""A circle of sub-topologies within a commit, round by round: no record overtakes one still going around.
 
-What a record sends around the circle comes back to the tasks that read such records. Live it is there before the next
-record comes; in a backlog it has to be before the next record is processed, or it would come late. So the tasks of a
-circle read a stretch and then wait for each other: lap by lap what they sent is handed to those it is for, until
-nothing is on its way; then they read the next stretch. All tasks read up to one place, so that none is ahead of what
-comes of another one's records.
+A record that is sent around the circle comes back to the tasks that read such records. Live, it is back before the next
+record arrives. In a backlog it must be back before the next record is processed, or it would be late. So the tasks of a
+circle read a stretch of input and then wait for each other. In each lap the records they sent go to the tasks that read
+them, until none is left; then they read the next stretch. All tasks read up to the same place, so no task is ahead of
+the results of another task's records.
 
-    task 0_0 reads  10  20        40     and sends to 0_1 what comes of 20
-    task 0_1 reads     15     30         and joins that with what it had at 20: 15, not 30
+    task 0_0 reads  10  20        40     and sends the result of 20 to 0_1
+    task 0_1 reads     15     30         and joins it with its value at 20: 15, not 30
 
-A stretch is as long as what a task works on at once. How often they wait follows from that, not from the number of
-records: within a chunk each step finds what it would have found record by record, as everywhere (``circles.py`` says
-in which lap a step has its turn). Where that cannot be, a stretch is one record.
+A stretch is as long as the chunk a task processes at once. That determines how often the tasks wait, not the number of
+records: within a chunk each step sees the same state as record by record (``circles.py`` says in which lap a step has
+its turn). Where that is impossible, a stretch is one record.
 
-Rounds are within one attempt: nothing of them is durable, and what was written between laps goes when they are over.
+Rounds stay within one attempt: they store nothing durable, and files written between laps are removed at the end.
 """
 
 from __future__ import annotations
@@ -35,48 +35,48 @@ from penstock.settings import Settings
 Refs = dict[str, list[ExchangeRef]]
 
 Place = tuple[int, TaskId]
-"""A clock, and of equals the order of tasks."""
+"""A clock and a task; equal clocks are ordered by task."""
 
 _FIRST_RECORDS = 1024
-"""How many records a task takes in the first round, at most: nobody knows yet what comes of them."""
+"""Most records a task takes in the first round, when the number of results is still unknown."""
 
 _GROWTH = 4
-"""How many times longer than the one before a stretch is at most."""
+"""How many times longer a stretch may be than the previous one."""
 
 _MOST_ROOTS = 1 << 18
-"""How many numbers there are for each clock, about."""
+"""Approximate number of roots available for each clock."""
 
 
 class CircleAttempt(Protocol):
-    """What rounds are part of: a commit that is tried, live or in a batch."""
+    """The attempt that rounds are part of, live or in a batch."""
 
     @property
     def settings(self) -> Settings: ...
 
     def take_waiting(self, subs: Iterable[SubTopology], topics: frozenset[str]) -> dict[str, Refs]:
-        """What waits for the tasks of some sub-topologies in some topics, by task; it does not wait any more."""
+        """Remove and return the records that wait for tasks of these sub-topologies in these topics, by task."""
 
     def works(self, sub: SubTopology) -> list[TaskWork]:
-        """What the tasks of a sub-topology are to do, those that have anything to do."""
+        """Return the work of a sub-topology's tasks, only of tasks that have something to do."""
 
     def work_of(self, task: str) -> TaskWork:
-        """The work of a task that has nothing to read but what comes to it around its circle."""
+        """Return the work of a task that reads only records that come back around its circle."""
 
     def may_come(self, circle: Circle, begun: Container[str]) -> list[Place]:
-        """Before which places something may still come into a circle to tasks that have not begun to read it."""
+        """Return the places before which records may still enter a circle, for tasks that have not begun to read it."""
 
     def order(self, works: list[TaskWork], label: str) -> dict[str, TaskDone]:
-        """Have some tasks do their work; what each of them did."""
+        """Run the work of some tasks. Return the results by task."""
 
     def take(self, works: list[TaskWork], by_task: dict[str, TaskDone]) -> None:
-        """Take up what tasks did."""
+        """Merge the results of tasks into this attempt."""
 
     def forget(self, files: Iterable[str]) -> None:
-        """Remove files that nobody needs any more."""
+        """Remove files that are no longer needed."""
 
 
 class Rounds:
-    """One circle in one attempt."""
+    """The rounds of one circle in one attempt."""
 
     def __init__(self, attempt: CircleAttempt, circle: Circle, label: str):
         self._attempt = attempt
@@ -84,20 +84,20 @@ class Rounds:
         self._label = label
         self._readers = {topic: sub.id for sub in circle.subs for topic in sub.source_topics}
         self._works: dict[str, TaskWork] = {}
-        """Of the tasks that take part."""
+        """The work of the tasks that take part."""
         self._at: dict[str, LapDone] = {}
-        """How it goes on for those that have begun."""
+        """The progress of the tasks that have begun."""
         self._at_hand: dict[str, int] = {}
-        """How many records each of them has at hand for the next round, at most."""
+        """Most records each task prepares for the next round."""
         self._limits: list[Place] = []
-        """Before which places something may still come into the circle in later commits."""
+        """Places before which records may still enter the circle in later commits."""
         self._coming: dict[str, Refs] = {}
-        """What is on its way, by the tasks that it is for."""
+        """Records on their way, by the task that reads them."""
         self._next_root = FIRST_ROOT
         self._looks = 1 if circle.lap is None else _FIRST_RECORDS
 
     def run(self) -> None:
-        """Go on until all is read that is to be read in this commit, or a task has taken as much as it may."""
+        """Run rounds until this commit's input is read, or a task has taken as much as it may."""
         subs = self._circle.subs
         self._coming = self._attempt.take_waiting(subs, self._circle.topics)
         self._works = {work.task: work for sub in subs for work in self._attempt.works(sub)}
@@ -120,11 +120,11 @@ class Rounds:
     # --- rounds --------------------------------------------------------------------------------------------------
 
     def _heads(self) -> list[Place]:
-        """Where the next records stand that tasks may take."""
+        """Return the places of the next records that tasks may take."""
         return [(at.head, TaskId.parse(task)) for task, at in self._at.items() if at.head is not None]
 
     def _stretch(self) -> Stretch | None:
-        """What is read in the next round; None when the commit is to be made."""
+        """Return the stretch to read in the next round; None when it is time to commit."""
         heads = self._heads()
         if not heads or any(at.is_full for at in self._at.values()):
             return None
@@ -142,7 +142,7 @@ class Rounds:
         return Stretch(self._next_root, first, width, until[0], str(until[1]), places)
 
     def _round(self, stretch: Stretch) -> None:
-        """Have a stretch read, and all that comes of it."""
+        """Read a stretch, and process all records that result from it."""
         last = self._circle.last_lap
         room = float(_GROWTH)
         looked = max(self._at_hand[task] for task in stretch.places)
@@ -160,14 +160,13 @@ class Rounds:
         self._attempt.forget(files)
 
     def _room_for(self, topics: Iterable[list[ExchangeRef]]) -> float:
-        """How many times as much a round could be for what comes back to a task to be as much as it may work on at
-        once."""
+        """Return by how much a round could grow until a task gets back as much as it may process at once."""
         refs, settings = [ref for some in topics for ref in some], self._attempt.settings
         records, nbytes = sum(ref.records for ref in refs), sum(ref.nbytes for ref in refs)
         return min(settings.chunk_records / max(records, 1), settings.chunk_bytes / max(nbytes, 1))
 
     def _due(self, lap: int) -> dict[str, Refs]:
-        """What is on its way to steps that have their turn in a lap."""
+        """Return the records on their way to steps that have their turn in a lap."""
         due: dict[str, Refs] = {}
         for task, topics in list(self._coming.items()):
             mine = {topic: topics.pop(topic) for topic in list(topics) if self._circle.turn[topic] == lap}
@@ -177,10 +176,10 @@ class Rounds:
         return due
 
     def _let_come_back(self, waited: Iterable[str] = ()) -> None:
-        """Have all that is on its way come back, through all steps, until nothing is any more.
+        """Run laps until no record is on its way.
 
         Args:
-            waited: files that the manifest before names.
+            waited: files that the previous manifest names.
         """
         while self._coming:
             coming, self._coming = self._coming, {}
@@ -188,14 +187,14 @@ class Rounds:
             self._attempt.forget(files.difference(waited))
 
     def _look_for(self, records: int) -> None:
-        """Have tasks look for so many records for their next round."""
+        """Set how many records tasks prepare for their next round."""
         most = max(_MOST_ROOTS // max(len(self._works), 1), 1)
         self._looks = max(min(records, self._attempt.settings.chunk_records, most), 1)
 
     # --- laps ----------------------------------------------------------------------------------------------------
 
     def _lap(self, laps: Mapping[str, Lap]) -> set[str]:
-        """Have some tasks do a lap; the files that they read, which nobody needs any more."""
+        """Run one lap with some tasks. Return the files that they read, which are no longer needed."""
         for done in self._order(laps).values():
             assert done.lap is not None
             self._at[done.task] = done.lap
@@ -210,7 +209,7 @@ class Rounds:
         return self._attempt.order(list(self._orders(laps)), self._label)
 
     def _orders(self, laps: Mapping[str, Lap]) -> Iterator[TaskWork]:
-        """What the tasks are told, in the order in which what they send counts."""
+        """Yield the work of the tasks, in the order in which the records they send count."""
         for task in sorted(laps, key=TaskId.parse):
             lap = msgspec.structs.replace(laps[task], looks=self._looks)
             if task in self._at:

@@ -1,7 +1,7 @@
-"""Stores of users' own see a commit at once, also when their tasks have nothing more to do.
+"""Brings users' own stores to each commit at once, also when their tasks have nothing more to do.
 
-A task takes a commit up with its next work; what the engine keeps is read from delta files until then. A store that a
-user brings is read by others as it is, so it is not left one commit behind.
+A task applies a commit with its next work; until then the engine's own stores are read through delta files. Other
+programs read a user's own store directly, so it must not stay one commit behind.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _log = logging.getLogger(__name__)
 
 
 class Settling:
-    """Has the tasks of users' own stores take up what is committed.
+    """Lets the tasks of users' own stores apply each commit.
 
     Args:
         runner: runs the tasks.
         subs: the sub-topologies that have such stores.
-        application_id: for what the work is called where somebody looks at it.
+        application_id: names the work in Spark's UI.
     """
 
     def __init__(self, runner: StageRunner, subs: Collection[int], application_id: str):
@@ -43,7 +43,7 @@ class Settling:
             label = f"penstock {self._application_id}: commit {commit} for stores of your own"
             try:
                 done = self._runner.run(stage, label)
-            except LostWorkError as error:  # the next work restores them
+            except LostWorkError as error:  # the next work restores the stores
                 _log.warning("stores of your own are behind commit %d: %s", commit, error)
                 return
             for one in done:

@@ -1,4 +1,4 @@
-"""The times of what an application reads: a warning where its first records were meant in another unit."""
+"""Checks timestamps of sources: warns when the first records seem to use another unit."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _CARRIED = 'timestamp_unit="{unit}" where they are produced'
 
 
 class SourceTimes:
-    """Looks at each source's stream time once, when it has read its first records."""
+    """Checks the stream time of each source once, after it has read its first records."""
 
     def __init__(self, topology: Topology):
         parts = (part for sub in topology.sub_topologies for part in sub.parts if part.kind == "source")
         self._left = {p.name: p for p in parts if p.node.is_source}
 
     def after(self, manifest: Manifest) -> None:
-        """Warn of the times of sources that this commit was the first of."""
+        """Warn about implausible times of the sources that were first read in this commit."""
         for name, part in list(self._left.items()):
             now = max((one.numbers.get(name, {}).get("stream_time", -1) for one in manifest.tasks.values()), default=-1)
             if now < 0:

@@ -1,8 +1,8 @@
-"""The topics an application reads and writes: whether they fit it, are those of before, and from where they are read.
+"""Checks types and identities of an application's topics, and finds the first offset to read.
 
-A topic has an id, which the manifests keep with the offsets. So a source that was removed and made anew is not read
-from the middle: it is refused, since the state has records of the old one. An output that was removed is made anew and
-goes on with what comes: whoever removes results wants to be rid of them.
+A topic has an id, which manifests keep with the offsets. A source that was removed and created again is refused instead
+of being read from the middle, because the state has records of the old one. An output that was removed is created again
+and continues with new results, because removing results is a deliberate act.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _log = logging.getLogger(__name__)
 
 
 def create_sink_topics(topology: Topology, log: Log, settings: Settings) -> None:
-    """Make the output topics that do not exist yet.
+    """Create the output topics that do not exist yet.
 
     Raises:
-        TopicNotFoundError: a source topic does not exist; nothing was made.
+        TopicNotFoundError: a source topic does not exist; nothing was created.
         ConfigError: a topic holds other types than its source reads or its sink writes, or a type cannot be used;
-            nothing was made.
-        RegistryError: a schema registry that a type needs is out of reach; nothing was made.
+            nothing was created.
+        RegistryError: a schema registry that a type needs is out of reach; nothing was created.
     """
     for topic in topology.source_topics:
         if topic not in topology.sink_topics:
@@ -99,7 +99,7 @@ def _check_source(node: Node, info: TopicInfo) -> None:
 
 
 def skipped_records(work: TaskWork, before: TaskEntry) -> dict[str, int]:
-    """How many records a task went past because retention had removed them, as a manifest holds such figures."""
+    """Return how many records a task passed over because retention had removed them, as a manifest's metrics."""
     gone: dict[Metric, int] = {}
     for place in work.ends:
         records = work.entry.offsets.get(place, 0) - before.offsets.get(place, 0)
@@ -116,7 +116,7 @@ class Topics:
     """The topics of one application in the log.
 
     Args:
-        outputs: the topics it writes, those of dead letters too.
+        outputs: the topics it writes, including those of dead letters.
     """
 
     def __init__(
@@ -136,17 +136,17 @@ class Topics:
         self._sources = topology.source_topics
         self._outputs = [topic for topic in outputs if topic not in self._sources]
         self.adopted: frozenset[str] = frozenset()
-        """The topics whose ids no manifest knew before this start, though the application may have used them."""
+        """Topics whose ids no manifest knew before this start, though the application may have used them."""
         self._told: set[tuple[str, int, int]] = set()
 
     def take_up(self, newest: Manifest) -> Manifest:
-        """A manifest as this start goes on from it: with the ids of all topics, and where new ones are begun.
+        """Return the manifest from which this start continues: with the ids of all topics and the offsets of new ones.
 
-        What it makes visible in outputs that were removed since is left out.
+        Output for topics that were removed since is left out.
 
         Raises:
-            OffsetOutOfRangeError: a source was removed and made anew.
-            ConfigError: a source is new, and ``auto_offset_reset`` says that none may be.
+            OffsetOutOfRangeError: a source was removed and created again.
+            ConfigError: a source is new, and ``auto_offset_reset`` is 'none'.
         """
         ids = self._ids()
         removed = self._made_anew(newest, ids)
@@ -168,7 +168,7 @@ class Topics:
         return {topic for topic in ids if newest.topics.get(topic, ids[topic]) != ids[topic]}
 
     def tell_of_removed_outputs(self, newest: Manifest) -> None:
-        """Warn of outputs that were removed since the newest manifest and are made anew."""
+        """Warn of outputs that were removed since the newest manifest and are created again."""
         for topic in sorted(self._made_anew(newest, self._ids()) & {*self._outputs}):
             _log.warning(
                 "output topic %r was removed and made anew: the results of application %r up to commit %d are not in "
@@ -177,7 +177,7 @@ class Topics:
             )
 
     def check(self, manifest: Manifest) -> None:
-        """Raise an error when a topic is not the one any more that it was at the start."""
+        """Raise an error when a topic is no longer the one that it was at the start."""
         for topic, id_ in self._log.topic_ids((*self._sources, *self._outputs)).items():
             if id_ == manifest.topics[topic]:
                 continue
@@ -186,7 +186,7 @@ class Topics:
             raise self._source_is_another(manifest, topic)
 
     def end_offsets(self, topic: str) -> list[int]:
-        """The ends of a source's partitions now.
+        """Return the current ends of a source's partitions.
 
         Raises:
             ConfigError: it has got more partitions.
@@ -202,7 +202,7 @@ class Topics:
         return ends
 
     def output_is_gone(self, topic: str, commit: int) -> TopicNotFoundError:
-        """The error for an output that was removed while the application ran."""
+        """Return the error for an output that was removed while the application ran."""
         return TopicNotFoundError(
             f"output topic {topic!r} was removed while application {self._application_id!r} ran; everything up to "
             f"commit {commit} is safe in its other topics and its state. Start again: the topic is made anew if it is "
@@ -231,13 +231,13 @@ class Topics:
             raise self._source_is_another(newest, topic)
 
     def _read(self, manifest: Manifest, topic: str) -> Iterator[tuple[int, int]]:
-        """Up to which offset each partition of a source was read, by some task."""
+        """Yield the offset up to which each partition of a source was read."""
         for task, place, of, partition in self._places():
             if of == topic:
                 yield partition, manifest.tasks.get(task, TaskEntry()).offsets.get(place, 0)
 
     def _places(self) -> Iterator[tuple[str, str, str, int]]:
-        """For each task what it reads: under which name its offset is kept, which topic, which partition."""
+        """Yield what each task reads: the task, the place that names its offset, the topic and the partition."""
         for sub in self._topology.sub_topologies:
             for task in self._layout.tasks_of(sub) if not sub.is_global else ():
                 for place, topic, partition in task.places:
@@ -247,8 +247,8 @@ class Topics:
     # --- where reading begins ----------------------------------------------------------------------------------------
 
     def _begun(self, newest: Manifest, new: set[str] | frozenset[str]) -> dict[str, TaskEntry]:
-        """The tasks' entries, with the offsets at which topics are begun that they have not read from."""
-        is_old = newest.commit >= 0 and not newest.topics  # made when manifests had no ids, and 0 was the beginning
+        """Return the tasks' entries, with first offsets for topics that they have not read."""
+        is_old = newest.commit >= 0 and not newest.topics  # made when manifests had no ids, and reading began at 0
         begins = {topic: self._beginning(topic, "earliest" if is_old else None) for topic in new & {*self._sources}}
         tasks = dict(newest.tasks)
         for task, place, topic, partition in self._places():
@@ -259,7 +259,7 @@ class Topics:
         return tasks
 
     def _beginning(self, topic: str, policy: str | None) -> list[int]:
-        """For each partition of a topic the offset at which an application begins that has not read it."""
+        """Return the first offset of each partition of a topic that the application has not read."""
         reset = AutoOffsetReset(policy) if policy else self._policy(topic)
         if reset.policy == "none":
             raise ConfigError(
@@ -270,7 +270,7 @@ class Topics:
         return positions(self._log, topic, reset)
 
     def _policy(self, topic: str) -> AutoOffsetReset:
-        """How a source says that it is begun, or else the setting. Global tables always begin with all there is."""
+        """Return a source's reset policy, or else the setting. Global tables always read from the beginning."""
         usual = AutoOffsetReset.of(self._settings.auto_offset_reset)
         for node in self._topology.nodes:
             if topic in node.topics:
@@ -278,10 +278,10 @@ class Topics:
         return usual
 
     def next_offset(self, at: int, topic: str, partition: int, start: int, end: int) -> int:
-        """From where a task goes on that has read a partition up to an offset, when the partition has these ends.
+        """Return the offset at which a task continues in a partition with these ends, after reading up to `at`.
 
         Raises:
-            OffsetOutOfRangeError: records are gone that it has not read, or the newest ones that it has read.
+            OffsetOutOfRangeError: unread records are gone, or the newest records it has read are.
         """
         where = f"topic {topic!r}, partition {partition}"
         if end < at:
@@ -311,7 +311,7 @@ class Topics:
 
 
 def positions(log: Log, topic: str, reset: AutoOffsetReset) -> list[int]:
-    """For each partition of a topic the offset that a policy means now."""
+    """Return the offset that a reset policy means now, for each partition of a topic."""
     if reset.policy == "earliest":
         return log.start_offsets(topic)
     ends = log.end_offsets(topic)

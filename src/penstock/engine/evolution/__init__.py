@@ -1,1 +1,1 @@
-"""Programs that have state and change: what of the state goes on, under which names, and what is refused."""
+"""Changed programs: which state continues, under which names, and which changes are refused."""

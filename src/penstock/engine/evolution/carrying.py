@@ -1,7 +1,7 @@
-"""Rows of state that go on under other names, in other tasks: written anew as what these tasks begin with.
+"""Copies rows of state that continue under other names or in other tasks, as the new tasks' initial state.
 
-Nothing of before is touched. What is written counts from the manifest on that names it, and is removed by the next
-start if none does, so whoever starts the topology of before meanwhile goes on as if nothing had been tried.
+The old state is not touched. The copy counts once a manifest names it, and the next start removes it if none does. So
+the previous topology can be started at any time before that, and continues as if nothing had been tried.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _STORE = re.compile(r"[^/:]+")
 
 
 class Carrying:
-    """Writes what the tasks of a changed topology begin with.
+    """Writes the initial state of a changed topology's tasks.
 
     Args:
-        newest: the newest manifest as it is, under the names of before.
+        newest: the newest manifest as stored, under the previous names.
         application: the identity of the checkpoint.
     """
 
@@ -54,7 +54,7 @@ class Carrying:
         self._folder = f"{self._commit:016d}-{os.urandom(4).hex()}"
 
     def carried(self, fitted: Manifest) -> Manifest:
-        """A manifest under the names of now, with what tasks begin with."""
+        """Return the manifest under the new names, with the initial state of the tasks."""
         tasks = dict(fitted.tasks)
         rows = 0
         for sub in (sub for sub in self._topology.sub_topologies if not sub.is_global):
@@ -104,10 +104,10 @@ class Carrying:
 def rows_of(
     storage: Storage, task: str, manifest: Manifest, stores: list[StateStore], folder: Path
 ) -> Generator[tuple[str, list[tuple[bytes, bytes | None]]], None, None]:
-    """The rows of some stores of a task, as a manifest has them, by column families and some at a time.
+    """Yield a task's rows in some stores, as of a manifest, by column family and in batches.
 
     Args:
-        folder: where to put its database; one that is not there.
+        folder: where to put its database; must not exist.
     """
     state = TaskState(task, stores, StateSettings(), folder, storage)
     Manifests(storage).open(state, manifest.tasks[task], manifest.application)
@@ -132,7 +132,7 @@ def _renamed(family: str, names: Mapping[str, str]) -> str:
 
 
 def store_in(family: str) -> str:
-    """The store that a column family is of; some have one for each stretch of time, or one for an index.
+    """Return the store of a column family. Some stores have one family for each time segment, or one for an index.
 
     >>> store_in("counts/17"), store_in("held:times")
     ('counts', 'held')
@@ -141,7 +141,7 @@ def store_in(family: str) -> str:
 
 
 def sweep(storage: Storage, manifest: Manifest) -> None:
-    """Remove what no task begins with any more, and what there was of tasks before they began anew."""
+    """Remove initial states that no task uses, and the earlier files of tasks that were started from one."""
     bases = {task: entry.base for task, entry in manifest.tasks.items() if entry.base is not None}
     if not bases and not any(True for _ in storage.list(BASES)):
         return

@@ -1,4 +1,4 @@
-"""One start held against the one before: what goes on, what begins empty, what is refused."""
+"""Compares a start with the previous one: which state continues, which begins empty, which change is refused."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _log = logging.getLogger(__name__)
 
 
 class Evolution:
-    """What a start does about a topology that has changed.
+    """Applies a changed topology to existing state at a start.
 
     Args:
-        description: what the topology keeps.
-        wishes: what the user says about the change.
+        description: the state and topics of the new topology.
+        wishes: the user's `rename` and `drop`.
     """
 
     def __init__(
@@ -40,17 +40,17 @@ class Evolution:
         self._known: tuple[str, Moves | None, Matches] = ("", None, Matches())
 
     def fitted(self, newest: Manifest) -> Manifest:
-        """A manifest with tasks, topics and stream times under the names that this topology has for them.
+        """Return a manifest whose tasks, topics and stream times have the names of this topology.
 
         Raises:
-            ConfigError: the topology would mix or lose what is kept.
+            ConfigError: the topology would mix or lose stored data.
         """
         start = Starts(self._storage).of(newest)
         before = None if start is None else start.topology
         if before is None or not newest.tasks:
             return newest
         own = self._description
-        if self._topology.has_patterns:  # a topic that appears makes no store or step another one
+        if self._topology.has_patterns:  # a new topic changes no store and no step
             own = description_of(self._topology, self._layout, before.topics)
         matches = matches_of(before, own, self.wishes)
         check(before, own, matches, newest, self._application_id, self._storage.shown)
@@ -59,14 +59,16 @@ class Evolution:
         return moves.manifest(newest)
 
     def carried(self, newest: Manifest, fitted: Manifest, application: str) -> Manifest:
-        """What ``fitted`` gave, with rows written for tasks whose state has other names; nothing is changed yet."""
+        """Return the manifest of ``fitted``, with rows written for tasks whose state has other names. Commits
+        nothing.
+        """
         start, moves, _ = self._known
         if moves is None or start != newest.start:
             return fitted
         return Carrying(self._topology, self._layout, self._storage, moves, newest, application).carried(fitted)
 
     def tell(self, before: Manifest) -> None:
-        """Say what goes on under another name, and what begins empty or is let go of."""
+        """Log which stores continue under another name, begin empty or were dropped."""
         start, moves, matches = self._known
         if moves is None or start != before.start:
             return

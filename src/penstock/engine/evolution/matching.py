@@ -1,7 +1,7 @@
-"""Which store and which repartition topic of the topology before is which of the topology now.
+"""Matches stores and repartition topics of the previous topology with those of the new one.
 
-What a user named is known by its name. What has a generated name is known by where it stands: among what stands alike,
-by what the steps in front of it do, then by its name. What cannot be told apart is not guessed.
+A thing that the user named is matched by its name. A thing with a generated name is matched by its position: among
+those with equal positions, first by the steps in front of it, then by name. Ambiguous things stay unmatched.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from penstock.plan.names import is_generated
 
 @dataclass
 class Matches:
-    """What has become of what there was: the names now, by those before."""
+    """The new names of stores and topics, by their previous names."""
 
     stores: dict[str, str] = field(default_factory=dict)
     topics: dict[str, str] = field(default_factory=dict)
-    """Of all topics that are read, repartition topics too."""
+    """Of all topics that are read, including repartition topics."""
     dropped: set[str] = field(default_factory=set)
-    """Stores and topics that are let go of."""
+    """Stores and topics that are dropped."""
 
 
 @dataclass(frozen=True)
 class Wishes:
-    """What a user says about a change.
+    """The user's instructions for a changed topology.
 
     Attributes:
         rename: the new names of stores and repartition topics, by the old ones.
-        drop: the stores, and the topics, that are let go of.
+        drop: the stores and topics to drop.
     """
 
     rename: Mapping[str, str] = field(default_factory=dict)
@@ -40,10 +40,10 @@ class Wishes:
 
     @classmethod
     def of(cls, rename: Mapping[str, str] | None = None, drop: Iterable[str] = ()) -> Wishes:
-        """What the arguments of a start say.
+        """Return the instructions that a start's arguments give.
 
         Raises:
-            ConfigError: they are of another type, or say two things of one name.
+            ConfigError: they have a wrong type, or contradict each other.
         """
         rename = {} if rename is None else rename
         if not isinstance(rename, Mapping) or not all(isinstance(n, str) for pair in rename.items() for n in pair):
@@ -67,14 +67,14 @@ def matches_of(old: Description, new: Description, wishes: Wishes) -> Matches:
     """Match two topologies.
 
     Raises:
-        ConfigError: a name that is to be renamed or dropped is not there.
+        ConfigError: a name to rename or to drop does not exist.
     """
     _check_names(old, new, wishes)
     found = Matches()
     for name in wishes.drop:
         if name in old.stores:
             now = new.stores.get(name)
-            if now is None or not fits(old.stores[name], now):  # said again at later starts, it changes nothing
+            if now is None or not fits(old.stores[name], now):  # repeated at later starts, it changes nothing
                 found.dropped.add(name)
         elif name in old.topics and name not in new.topics:
             found.dropped.add(name)
@@ -84,17 +84,19 @@ def matches_of(old: Description, new: Description, wishes: Wishes) -> Matches:
 
 
 def fits(before: Kept, now: Kept) -> bool:
-    """Whether the rows of a store mean the same to both topologies."""
+    """Return whether both topologies read a store's rows the same way."""
     return not differences(before, now)
 
 
 def differences(before: Kept, now: Kept) -> list[str]:
-    """The facts in which two stores differ."""
+    """Return the facts in which two stores differ."""
     return [fact for fact, value in before.facts.items() if not is_alike(fact, value, now.facts.get(fact, value))]
 
 
 def is_alike(fact: str, before: str, now: str) -> bool:
-    """Whether a fact is the same; what any JSON was may be the JSON of a type now: each row that is not says so."""
+    """Return whether a fact is the same. Untyped JSON may become a type's JSON; a row that does not fit raises
+    later.
+    """
     return before == now or (fact in ("key", "value") and before == "json" and now.startswith("json["))
 
 
@@ -136,7 +138,7 @@ def _stores(old: Description, new: Description, wishes: Wishes, dropped: set[str
 def _topics(old: Description, new: Description, wishes: Wishes, found: Matches) -> dict[str, str]:
     suffix = "-repartition"
     topics = {name: now for name, now in wishes.rename.items() if name in old.topics and now in new.topics}
-    for name, now in found.stores.items():  # many are named by the store behind them
+    for name, now in found.stores.items():  # many are named after the store behind them
         if name + suffix in old.internal and now + suffix in new.internal:
             topics.setdefault(name + suffix, now + suffix)
     taken = set(topics.values())
@@ -151,7 +153,7 @@ def _topics(old: Description, new: Description, wishes: Wishes, found: Matches) 
 
 
 def _place(kept: Kept) -> Trace | None:
-    """Where a store stands; two that stand alike are told apart by what their rows are, too."""
+    """Return the position of a store. Stores in equal positions differ by the types of their rows."""
     facts = "; ".join(f"{name} {fact}" for name, fact in sorted(kept.facts.items()))
     return None if kept.trace is None else Trace(kept.trace.coarse, f"{kept.trace.fine} {facts}")
 
@@ -160,7 +162,7 @@ _Places = Mapping[str, Trace | None]
 
 
 def _by_place(before: _Places, now: _Places) -> dict[str, str]:
-    """Match generated names; what cannot be told stays without a match."""
+    """Match generated names; ambiguous ones stay unmatched."""
     found: dict[str, str] = {}
     for coarse in dict.fromkeys(trace.coarse for trace in before.values() if trace is not None):
         found |= _in_group(_fine(before, coarse), _fine(now, coarse))
@@ -170,13 +172,13 @@ def _by_place(before: _Places, now: _Places) -> dict[str, str]:
 
 
 def _fine(places: _Places, coarse: str) -> dict[str, str]:
-    """What stands alike, in the order of the numbers, with what tells it apart."""
+    """Return the things in one position, in the order of their numbers, with what distinguishes them."""
     alike = {name: trace.fine for name, trace in places.items() if trace is not None and trace.coarse == coarse}
     return dict(sorted(alike.items()))
 
 
 def _in_group(old: dict[str, str], new: dict[str, str]) -> dict[str, str]:
-    """Match what stands alike."""
+    """Match things in equal positions."""
     if list(old.values()) == list(new.values()):
         return dict(zip(old, new, strict=True))
     found: dict[str, str] = {}
@@ -186,8 +188,8 @@ def _in_group(old: dict[str, str], new: dict[str, str]) -> dict[str, str]:
         if len(olds) == len(news):
             found |= dict(zip(olds, news, strict=True))
     left = [name for name in old if name not in found]
-    if left == [name for name in new if name not in found.values()]:  # nothing moved; functions may change
+    if left == [name for name in new if name not in found.values()]:  # nothing moved; functions may have changed
         found |= dict(zip(left, left, strict=True))
-    elif len(old) == len(new) == 1:  # there is one, and there was one
+    elif len(old) == len(new) == 1:  # a single one on each side
         found |= dict(zip(old, new, strict=True))
     return found

@@ -1,4 +1,4 @@
-"""What a manifest says, for the topology that there is now: tasks, topics and stream times under their names of now."""
+"""Translates a manifest to the names of the new topology: tasks, topics and stream times."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ _WORD = re.compile(r"[a-zA-Z0-9._-]+")
 
 @dataclass(frozen=True)
 class Carried:
-    """What of a task's state comes from which task of before: the names of stores now, by those they had there."""
+    """State that a task inherits from one previous task: its store names, old to new."""
 
     task: str
     stores: Mapping[str, str] = field(default_factory=dict)
 
 
 class Moves:
-    """What becomes of tasks between two topologies.
+    """Maps the tasks of the previous topology to those of the new one.
 
     Args:
-        tasks: how many tasks each sub-topology of now has.
+        tasks: the number of tasks of each new sub-topology.
     """
 
     def __init__(self, old: Description, new: Description, matches: Matches, tasks: Mapping[int, int]):
         self._old, self._new, self._matches, self._tasks = old, new, matches, tasks
         self._subs = {sub: frozenset(self._from(sub)) for sub in tasks}
         self.is_needed = self._is_needed()
-        """Whether anything but stream times has another name."""
+        """Whether any name but those of stream times differs."""
 
     def _from(self, sub: int) -> Iterator[int]:
-        """The sub-topologies of before whose tasks have something that is this one's now."""
+        """Yield the previous sub-topologies from whose tasks this one inherits topics or stores."""
         for before, now in self._matches.topics.items():
             if self._new.readers[now] == sub:
                 yield self._old.readers[before]
@@ -57,7 +57,7 @@ class Moves:
         return bool(moved or gone or self._old.topics.keys() - self._matches.topics.keys())
 
     def carried(self, sub: int) -> dict[int, dict[str, str]]:
-        """For a sub-topology of now: by those of before, the names now of the stores that come from there."""
+        """Return, by previous sub-topology, the stores that a new one inherits from it: previous name to new name."""
         found: dict[int, dict[str, str]] = {}
         for before, now in self._matches.stores.items():
             if self._new.stores[now].tasks == sub:
@@ -65,17 +65,17 @@ class Moves:
         return found
 
     def stays(self, sub: int) -> bool:
-        """Whether the tasks of a sub-topology have what tasks of the same name had, and nothing else."""
+        """Return whether a sub-topology's tasks keep exactly the state of the previous tasks of the same names."""
         before = {name for name, kept in self._old.stores.items() if kept.tasks == sub}
         if self._subs[sub] - {sub} or (not self._subs[sub] and sub in self._old_subs()):
             return False
         old_tables, tables = self._old.everywhere, self._new.everywhere or {}
         if old_tables is not None and old_tables.get(sub, {}) != tables.get(sub, {}):
-            return False  # a global table is read anew when its store has another name
+            return False  # a global table is read again when its store has another name
         return self.carried(sub) == ({sub: {name: name for name in before}} if before else {})
 
     def is_new(self, sub: int) -> bool:
-        """Whether no task of before has anything that is this sub-topology's now, nor its number."""
+        """Return whether the sub-topology inherits neither state nor a task number from the previous start."""
         return not self._subs[sub] and sub not in self._old_subs()
 
     def _old_subs(self) -> set[int]:
@@ -84,7 +84,7 @@ class Moves:
     # --- the manifest ------------------------------------------------------------------------------------------------
 
     def manifest(self, newest: Manifest) -> Manifest:
-        """A manifest under the names of now; what has to be written anew for that has no files in it."""
+        """Return the manifest under the new names. State that must be written again has no files in it."""
         tasks = {str(id_): entry for id_ in self._ids() if (entry := self._entry(newest, id_)) is not None}
         return msgspec.structs.replace(newest, tasks=tasks, waiting=self._waiting(newest))
 
@@ -113,14 +113,14 @@ class Moves:
         return TaskEntry(offsets, self._merged(entries), clock=min(clocks, default=EARLIEST))
 
     def _place(self, place: str, sub: int) -> str | None:
-        """Under which name a task that stays keeps an offset; None for a topic that it reads no more."""
-        if place not in self._old.topics:  # of a global table
+        """Return the new name under which a task that stays keeps an offset; None for a topic it no longer reads."""
+        if place not in self._old.topics:  # place of a global table
             return place
         now = self._matches.topics.get(place)
         return now if now is not None and self._new.readers[now] == sub else None
 
     def _merged(self, entries: list[TaskEntry]) -> Numbers:
-        """The numbers of several tasks that are one now."""
+        """Return the numbers of several tasks that become one."""
         merged: Numbers = {}
         for entry in entries:
             for name, numbers in self.numbers(entry.numbers).items():
@@ -131,7 +131,7 @@ class Moves:
         return merged
 
     def numbers(self, numbers: Numbers) -> Numbers:
-        """Stream times under the names that stores and steps have now; without those of what is gone."""
+        """Return stream times under the new names of stores and steps, without those of removed ones."""
         steps = self._steps()
         found: Numbers = {}
         for name, values in numbers.items():
@@ -145,15 +145,17 @@ class Moves:
         return found
 
     def _suffix(self, suffix: str) -> str:
-        """What stands behind a step's name: some of its stream times are about a store."""
+        """Translate the part after a step's name: some stream times belong to one of the step's stores."""
         for store, now in self._matches.stores.items():
             if suffix.startswith(f"-{store}-"):
                 return f"-{now}{suffix[len(store) + 1 :]}"
         return suffix
 
     def _steps(self) -> dict[str, str]:
-        """The names now of the steps that have a stream time, by those before; empty where a step is gone and its
-        name is another one's."""
+        """Return the new names of the steps that have a stream time, by previous name.
+
+        Empty for a removed step whose name another step has taken.
+        """
         taken = set(self._new.clocks.values())
         found = {}
         for what, step in self._old.clocks.items():
@@ -162,13 +164,15 @@ class Moves:
         return found
 
     def _retold(self, what: str) -> str:
-        """Which step it is, in the names of now."""
+        """Return the description of a step with the new names."""
         moved = self._matches.topics | self._matches.stores
         first, _, rest = what.partition(" ")
         return f"{first} {_WORD.sub(lambda found: moved.get(found[0], found[0]), rest)}"
 
     def _waiting(self, newest: Manifest) -> dict[str, dict[str, list[ExchangeRef]]]:
-        """What waits in repartition topics, for the tasks that read them now, as from the tasks that send it now."""
+        """Return the records waiting in repartition topics, by the tasks that now read them and with their new
+        senders.
+        """
         found: dict[str, dict[str, list[ExchangeRef]]] = {}
         for task, topics in newest.waiting.items():
             for topic, refs in topics.items():

@@ -1,4 +1,4 @@
-"""What is not gone on with: state that would be lost, mixed or decoded wrongly, and the way out of each."""
+"""Refuses topologies with which state would be lost, mixed or decoded wrongly, and names the way out of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.errors import ConfigError
 def check(
     old: Description, new: Description, matches: Matches, newest: Manifest, application_id: str, where: str
 ) -> None:
-    """Raise ``ConfigError`` when a topology would mix or lose what an application has kept so far."""
+    """Raise ``ConfigError`` when a topology would mix or lose data that the application has stored."""
     if not newest.tasks:
         return
     _check_partitions(old, new, matches, newest, application_id)
@@ -40,7 +40,7 @@ def check(
 def _check_partitions(
     old: Description, new: Description, matches: Matches, newest: Manifest, application_id: str
 ) -> None:
-    """Raise ``ConfigError`` for topics with other partitions: those of the log, from which all others follow."""
+    """Raise ``ConfigError`` when topics of the log have other partition counts; all others follow from these."""
     changed = {now: before for before, now in matches.topics.items() if old.topics[before] != new.topics[now]}
     told = {now: before for now, before in changed.items() if before in newest.topics}
     if not told:
@@ -131,7 +131,10 @@ def _waiting_in_other_types(old: Description, new: Description, matches: Matches
 
 
 def _written_in_other_types(old: Description, new: Description) -> Iterator[str]:
-    """Output topics whose types nobody said, and which release 0.1.0 wrote in others; those of a broker do not tell."""
+    """Yield output topics without declared types that release 0.1.0 wrote with other ones.
+
+    Only where the log does not hold the types, as in Kafka.
+    """
     if old.types is not None:
         return
     for topic, before in new.outputs_before.items():

@@ -1,1 +1,1 @@
-"""How a topology is spread over tasks, what is written down of it, and what travels between driver and slots."""
+"""The layout of a topology over tasks, its stored description, and the messages between driver and slots."""

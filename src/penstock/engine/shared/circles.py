@@ -1,14 +1,14 @@
-"""Sub-topologies that send to each other in a circle, and in which lap around it each of their steps has its turn.
+"""Circles: sub-topologies that send to each other, and in which lap around the circle each step has its turn.
 
 A stream that is joined with its own records under new keys makes one: the sub-topology that reads the stream also reads
-what it sends itself. No step is behind itself, though, as each was declared before those that come behind it. So a
-chunk of what comes into the circle goes around it lap by lap. In the first lap those steps have their turn that need
-nothing of what comes back; in the next one those that need what the first one sent; and so on.
+its own output. No step follows itself, though, because each step was declared before its successors. So a chunk that
+enters the circle goes around it lap by lap. In the first lap those steps have their turn that need nothing that comes
+back, in the next one those that need the output of the first lap, and so on.
 
     lap 0   in -> select_key -> (topic)
     lap 1   (topic) -> the right side; in, which was kept, and that -> join -> out
 
-When the last lap is done nothing is on its way any more (``rounds.py``).
+After the last lap no record is on its way (``rounds.py``).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Circle:
     """Sub-topologies that can be reached from each other through repartition topics.
 
     Attributes:
-        topics: the repartition topics that lead from them to them.
-        lap: in which lap each part has its turn, by name. None where that cannot be told: processors that send around
-            the circle hear of the time of what comes back, and those that share a store take turns record by record, so
+        topics: the repartition topics between them.
+        lap: the lap in which each part has its turn, by name. None if no such order exists: processors that send around
+            the circle see the time of what comes back, and those that share a store take turns record by record. Then
             records go around one by one.
     """
 
@@ -42,12 +42,12 @@ class Circle:
 
     @cached_property
     def turn(self) -> dict[str, int]:
-        """By topic the lap in which those that read it have their turn."""
+        """By topic, the lap in which its readers have their turn."""
         parts = [part for sub in self.subs for part in sub.parts if part.kind == "source"]
         return {topic: self.turn_of(part.name) for part in parts for topic in self.topics.intersection(part.topics)}
 
     def turn_of(self, part: str) -> int:
-        """In which lap a part has its turn; the first where all go through all of them."""
+        """Return the lap in which a part has its turn; 0 if records go around one by one."""
         return 0 if self.lap is None else self.lap.get(part, 0)
 
     @cached_property
@@ -59,7 +59,7 @@ NO_CIRCLE = Circle((), frozenset(), None)
 
 
 def circles_of(subs: tuple[SubTopology, ...], internal: frozenset[str], facts: TableFacts) -> tuple[Circle, ...]:
-    """The circles of a topology.
+    """Return the circles of a topology.
 
     Args:
         internal: its repartition topics.
@@ -107,13 +107,13 @@ def _laps(subs: tuple[SubTopology, ...], topics: frozenset[str], facts: TableFac
 
 
 def _know_time(sub: SubTopology, laps: Mapping[str, int]) -> bool:
-    """Whether all that a sub-topology reads has come when its processors have their turn: they hear of its time."""
+    """Return whether a sub-topology's input is complete when its processors, which see stream time, have their turn."""
     last = max(laps[part.name] for part in sub.parts if part.kind == "source")
     return all(laps[part.name] >= last for part in sub.parts if part.node.hosts)
 
 
 def _before(part: Part, owners: Mapping[str, set[str]]) -> Iterator[str]:
-    """The parts that have to have had their turn: those above, and those that keep what this one looks up."""
+    """Yield the parts whose turn must come first: the predecessors, and the owners of stores this part looks up."""
     yield from part.predecessors
     yield from part.reads
     for store in part.stores:
@@ -122,7 +122,7 @@ def _before(part: Part, owners: Mapping[str, set[str]]) -> Iterator[str]:
 
 
 def _owners(parts: Mapping[str, Part], facts: TableFacts) -> defaultdict[str, set[str]]:
-    """By store the parts of the step whose store it is."""
+    """Return, by store, the parts of the step that owns it."""
     owners: defaultdict[str, set[str]] = defaultdict(set)
     for part in parts.values():
         own = facts.stores.get(part.node)

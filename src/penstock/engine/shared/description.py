@@ -1,7 +1,7 @@
-"""What an application keeps, in words: each start writes it down, and the next one is held against it.
+"""The description of an application's state: each start writes it down, and the next start compares it.
 
-State is kept by the names of stores, the numbers of tasks and the names of topics. A topology that uses these for
-something else would count on in the wrong windows, read bytes as what they are not, or begin empty without a word.
+State is stored by the names of stores, the numbers of tasks and the names of topics. A topology that uses these for
+something else would add to wrong windows, decode bytes as the wrong type, or silently begin empty.
 """
 
 from __future__ import annotations
@@ -33,50 +33,51 @@ _SEGMENTS = {"retention": "retention", "segment_interval": "segment interval"}
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """A store, as its rows depend on it."""
+    """A store, with the facts that its rows depend on."""
 
     tasks: int
-    """The number of its sub-topology, with which the names of its tasks begin."""
+    """The number of its sub-topology, which starts the names of its tasks."""
     facts: dict[str, str]
-    """What its rows are, in words."""
+    """Facts about its rows, in words."""
     named_by_user: bool
     trace: Trace | None = None
-    """Where it stands, so that it is known when a generated name has another number; None in starts of before."""
+    """Its position, which identifies it when a generated name has another number; None in earlier starts."""
     is_own: bool = False
-    """Whether a user brings it."""
+    """Whether the user provides the store."""
 
 
 class Description(msgspec.Struct, frozen=True):
-    """What a topology keeps."""
+    """The stored state of a topology, and its topics."""
 
     topics: dict[str, int]
-    """The partitions of all topics that tasks read, repartition topics too."""
+    """The partition counts of all topics that tasks read, including repartition topics."""
     readers: dict[str, int]
-    """The number of the sub-topology that reads each."""
+    """The number of the sub-topology that reads each topic."""
     stores: dict[str, Kept]
     clocks: dict[str, str]
-    """The names of the steps that have a stream time, by what tells which step it is when their numbers move."""
+    """The names of steps with a stream time, by a description that stays when their numbers change."""
     internal: dict[str, Trace] = {}
-    """Which of the topics are repartition topics, and where they stand; nothing in starts of before."""
+    """The repartition topics and their positions; empty in earlier starts."""
     everywhere: dict[int, dict[str, str]] | None = None
-    """By sub-topologies, the stores of the global tables that each of their tasks has, by topics; None in starts of
-    before."""
+    """By sub-topology, the stores of the global tables that each of its tasks has, by topics; None in earlier
+    starts.
+    """
     types: dict[str, tuple[str, str]] | None = None
-    """The types of keys and values of repartition topics; None in starts of before."""
+    """The types of keys and values of repartition topics; None in earlier starts."""
     types_before: dict[str, tuple[str, str]] = {}
-    """Those that they had in release 0.1.0, whose starts do not tell."""
+    """The types of the same topics in release 0.1.0, whose starts do not hold them."""
     outputs: dict[str, tuple[str, str]] = {}
-    """The types that are written into topics, where they are others than in release 0.1.0."""
+    """The types written into topics, where they differ from release 0.1.0."""
     outputs_before: dict[str, tuple[str, str]] = {}
-    """And those of that release."""
+    """The types of the same topics in release 0.1.0."""
 
 
 def description_of(topology: Topology, layout: Layout, known: Collection[str] | None = None) -> Description:
-    """What a topology keeps, as it is laid out.
+    """Return the description of a topology in its layout.
 
     Args:
-        known: the topics of another start, against which it is to be held: in what tells steps apart, sources that read
-            by a pattern have none that were not there yet.
+        known: the topics of another start to compare with. In the traces of steps, sources that read by a pattern then
+            have none of the topics that are new since.
     """
     subs = [sub for sub in topology.sub_topologies if not sub.is_global]
     readers = {topic: sub.id for sub in subs for topic in sub.source_topics}
@@ -128,7 +129,7 @@ def _clocks(topology: Topology, known: Collection[str] | None) -> Iterator[tuple
 
 
 def _stores(topology: Topology, sub: SubTopology, layout: Layout, traces: Traces) -> Iterator[tuple[StoreSpec, Kept]]:
-    """The stores of a sub-topology, without those of global tables, whose topics are read as a whole by each task."""
+    """Yield the stores of a sub-topology, without those of global tables, whose topics each task reads as a whole."""
     made = {store.name: store for store in stores_of(sub, topology.facts)}
     for name, added in topology.facts.added.items():
         if name in made:
@@ -166,14 +167,16 @@ def _of_step(node: Node) -> Iterator[tuple[str, str]]:
 
 
 def _times(of: object, names: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """What windows, or a store, say of times, as far as they have them."""
+    """Yield the durations of windows, or of a store, where it has them."""
     for attribute, name in names.items():
         if isinstance(value := getattr(of, attribute, None), int):
             yield name, f"{value} ms"
 
 
 def _type_of(initialize: Callable[[], Any]) -> str:
-    """The type of what an aggregation begins with; nothing if that fails, which is told when it is needed."""
+    """Return the type of an aggregation's initial value; empty if the initializer fails, which is reported when it
+    runs.
+    """
     try:
         return type(initialize()).__name__
     except Exception:

@@ -1,9 +1,8 @@
-"""Records on their way from one sub-topology to the next, within one commit.
+"""Exchange files: records on their way from one sub-topology to the next, within one commit.
 
-A task writes what it sends through a repartition topic into one file. A small one is an Arrow file with record batches
-for all partitions. In a larger one each partition has parts of its own, Arrow files one behind the other, so that
-nobody reads what is for others. The tasks behind the topic read theirs from all files, in the order of time: see
-``engine/task/merged.py``.
+A task writes the records it sends through a repartition topic into one file. A small file is an Arrow file with record
+batches for all partitions. In a larger one each partition has its own parts, concatenated Arrow files, so that no task
+reads records of others. The reading tasks merge their parts of all files by time: see ``engine/task/merged.py``.
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ from penstock.storage import FileRef, Storage, checksum, writing
 from penstock.untrusted import ArrowFile
 
 LATEST = 2**63 - 1
-"""A time behind all others."""
+"""A time after all others."""
 
 EARLIEST = -(2**63)
 """A time before all others."""
 
 _TOGETHER_BYTES = 256 << 10
-"""Up to which size everybody reads the whole file: to read parts costs more than that."""
+"""Up to this size every reader reads the whole file, because reading parts costs more."""
 
 _HELD_BYTES = 16 << 20
-"""How much waits in memory, at most, to be written in parts."""
+"""Most bytes that wait in memory to be written in parts."""
 
 _ALIGNED = 64
-"""Parts begin at multiples of it, as Arrow's own buffers do."""
+"""Parts begin at multiples of it, like Arrow's own buffers."""
 
 _SCHEMA = pa.schema(
     [
@@ -53,30 +52,30 @@ _SCHEMA = pa.schema(
 )
 
 _WITH_CAUSES = _SCHEMA.append(pa.field("cause", pa.int64()))
-"""The same where causes go along."""
+"""The same schema with causes."""
 
 
 class ExchangeRef(msgspec.Struct, frozen=True, array_like=True):
-    """Some record batches of a file, all for one partition; the first ``skip`` records are done already."""
+    """Record batches of a file, all for one partition. The first ``skip`` records are processed already."""
 
     partition: int
     file: FileRef
-    """The whole file, or the part of it that begins ``at`` somewhere."""
+    """The whole file, or its part that begins at ``at``."""
     batches: list[int]
     records: int
     skip: int = 0
     task: str = ""
     """The task that sent them."""
     clock: int = EARLIEST
-    """How far that task had come in time when it sent the first of those that are left."""
+    """The sending task's clock when it sent the first of the remaining records."""
     nbytes: int = 0
-    """Of all records."""
+    """Size of all records."""
     at: int = -1
-    """Where in the file its part begins; -1 where it is the whole file."""
+    """Where its part of the file begins; -1 for the whole file."""
 
     @property
     def left_bytes(self) -> int:
-        """About how many bytes are left."""
+        """Approximate size of the remaining records."""
         return self.nbytes * (self.records - self.skip) // max(self.records, 1)
 
     def __post_init__(self) -> None:
@@ -85,7 +84,7 @@ class ExchangeRef(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ExchangeWriter:
-    """Writes what one task sends through one repartition topic; the file is finished when the context ends well."""
+    """Writes the records that one task sends through one repartition topic. Leaving the context finishes the file."""
 
     def __init__(self, storage: Storage, name: str, task: str = ""):
         self._storage = storage
@@ -93,10 +92,10 @@ class ExchangeWriter:
         self._task = task
         self._stack = ExitStack()
         self._file: Any = None
-        """The file, as soon as there are parts."""
+        """The file, once parts are written."""
         self._position = 0
         self._held: dict[int, list[_Held]] = {}
-        """By partition the record batches that are not written yet."""
+        """Record batches that are not written yet, by partition."""
         self._held_bytes = 0
         self._refs: list[ExchangeRef] = []
 
@@ -121,9 +120,9 @@ class ExchangeWriter:
         """Write records for one partition, in order.
 
         Args:
-            clock: how far the task has come in time, for each record.
-            old: the values before, in topics that carry changes of a table.
-            cause: which records of the log caused them, in all records of a topic or in none.
+            clock: the task's clock at each record.
+            old: the previous values, in topics that carry changes of a table.
+            cause: the input record that caused each one, for all records of a topic or for none.
         """
         count = len(batch)
         columns = [
@@ -144,7 +143,7 @@ class ExchangeWriter:
             self._write_parts()
 
     def refs(self) -> list[ExchangeRef]:
-        """What is in the finished file for each partition."""
+        """Return the references to the finished file, by partition."""
         return self._refs
 
     def _write_together(self) -> None:
@@ -184,7 +183,7 @@ class ExchangeWriter:
 
 
 class _Held(NamedTuple):
-    """A record batch that is to be written."""
+    """A record batch waiting to be written."""
 
     records: Any
     nbytes: int
@@ -192,7 +191,7 @@ class _Held(NamedTuple):
 
 
 def _arrow_file(held: list[_Held]) -> Any:
-    """Record batches as an Arrow file, in memory."""
+    """Return record batches as an Arrow file, in memory."""
     sink = pa.BufferOutputStream()
     with ipc.new_file(sink, held[0].records.schema) as writer:
         for one in held:
@@ -201,7 +200,7 @@ def _arrow_file(held: list[_Held]) -> Any:
 
 
 def read_exchange(storage: Storage, refs: list[ExchangeRef]) -> Iterator[Records]:
-    """The records behind some references, in order, without offsets."""
+    """Yield the records of some references, in order, without offsets."""
     for ref in refs:
         where = f"{storage.shown}/{ref.file.name}"
         file = ArrowFile(
@@ -222,10 +221,10 @@ def read_exchange(storage: Storage, refs: list[ExchangeRef]) -> Iterator[Records
 
 
 def left_over(refs: list[ExchangeRef], taken: int, clock: int) -> list[ExchangeRef]:
-    """What is left of some references of one task when that many records were taken.
+    """Return what remains of one task's references after so many records were taken.
 
     Args:
-        clock: that of the first record that is left.
+        clock: the clock of the first remaining record.
     """
     left: list[ExchangeRef] = []
     for ref in refs:

@@ -1,5 +1,6 @@
-"""What an application's stores are, in numbers and names: written down at each start, so that a program that does not
-have the topology can read them."""
+"""The formats of an application's stores, written down at each start so that programs without the topology can read
+them.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +43,12 @@ _ARGUMENTS: dict[type[StateStore], tuple[str, ...]] = {
     DeduplicationStore: ("interval",),
     TimeOrderedBuffer: ("wait", "times_follow"),
 }
-"""What each kind of store is made with; a store has them as attributes."""
+"""The constructor arguments of each kind of store; a store's attributes have the same names."""
 _KINDS = {kind.__name__: kind for kind in _ARGUMENTS}
 
 
 class StoreFormat(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One store."""
+    """The format of one store."""
 
     kind: str
     """The name of its class."""
@@ -57,14 +58,14 @@ class StoreFormat(msgspec.Struct, frozen=True, omit_defaults=True):
     """The name of the keys' serde."""
     value: str
     arguments: dict[str, int | bool | None]
-    """What it is made with besides its name."""
+    """Its constructor arguments apart from the name."""
     keeps_beyond: int = 0
     window_size: int = 0
-    """How long the windows are that its rows belong to, in milliseconds."""
+    """The size of the windows its rows belong to, in milliseconds."""
     is_everywhere: bool = False
-    """Whether each task has all of it, as of a global table."""
+    """Whether each task has all of it, like a global table."""
     is_numbered: bool = False
-    """Whether a number of 8 bytes stands behind each key."""
+    """Whether a number of 8 bytes follows each key."""
 
     @property
     def is_known(self) -> bool:
@@ -73,7 +74,7 @@ class StoreFormat(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def formats_of(topology: Topology) -> dict[str, StoreFormat]:
-    """All stores of a topology that can be read from outside, by their names."""
+    """Return the formats of all stores of a topology that can be read from outside, by name."""
     subs = [sub for sub in topology.sub_topologies if not sub.is_global]
     found: dict[str, StoreFormat] = {}
     for sub in subs:
@@ -96,7 +97,7 @@ def _formats(topology: Topology, sub: SubTopology) -> Iterator[tuple[str, StoreF
 
 
 def _kind(store: StateStore) -> type[StateStore]:
-    """Its class; a store of a user's own is read from Penstock's copy of the rows, which is that of any other."""
+    """Return its class. A user's own store is read from Penstock's copy of the rows, which is a key-value store."""
     return KeyValueStore if isinstance(store, UserStore) else type(store)
 
 
@@ -117,7 +118,7 @@ def _format(store: StateStore, node: Node | None, spec: StoreSpec, sub: int, is_
 
 
 def made_from(name: str, format_: StoreFormat) -> StateStore:
-    """A store, empty."""
+    """Return an empty store of this format."""
     kind: Any = _KINDS[format_.kind]
     store: StateStore = kind(name, **format_.arguments)
     if format_.keeps_beyond:

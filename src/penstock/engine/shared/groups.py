@@ -1,8 +1,8 @@
-"""Which processors work as one: those that share a store, and the processors between them.
+"""Groups of processors that run as one: those that share a store, and the processors between them.
 
-Records go through a group depth first, one after the other, as in Kafka Streams; so each processor finds what the
-others wrote before. Where a step of the DSL lies between two of them, the group would have to stop for it, and there is
-none: chunks are cut into runs instead (``sharing.py``).
+Records go through a group depth first, one after the other, as in Kafka Streams, so each processor sees the others'
+writes. If a step of the DSL is between two of them, there is no group, because it would have to stop for the step.
+Chunks are cut into runs instead (``sharing.py``).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from penstock.plan import nodes
 from penstock.plan.physical import Part, SubTopology
 
 Group = frozenset[str]
-"""The names of the processors of one."""
+"""The names of the processors of a group."""
 
 
 def groups_of(sub: SubTopology) -> list[Group]:
-    """The groups of a sub-topology, of two processors at least."""
+    """Return the groups of a sub-topology, each with at least two processors."""
     processors = {part.name: part for part in sub.parts if isinstance(part.node, nodes.Process)}
     below = parts_below(sub.parts)
     found: list[Group] = []
@@ -30,7 +30,7 @@ def groups_of(sub: SubTopology) -> list[Group]:
 
 
 def _sharing(processors: dict[str, Part]) -> list[set[str]]:
-    """The processors that share stores, with whoever shares another one with them."""
+    """Return sets of processors connected by shared stores."""
     users: defaultdict[str, set[str]] = defaultdict(set)
     for part in processors.values():
         for store in part.stores:
@@ -39,7 +39,7 @@ def _sharing(processors: dict[str, Part]) -> list[set[str]]:
 
 
 def _apart(groups: list[Group]) -> list[Group]:
-    """Groups with members in common as one."""
+    """Merge groups that have members in common."""
     return [frozenset(group) for group in _united([set(group) for group in groups])]
 
 

@@ -1,4 +1,4 @@
-"""How a topology is spread over tasks: partitions of topics, tasks of sub-topologies, and the order of stages."""
+"""The layout of a topology: partitions of topics, tasks of sub-topologies, and the order of stages."""
 
 from __future__ import annotations
 
@@ -31,32 +31,32 @@ class TaskId:
 
 
 def global_place(topic: str, partition: int) -> str:
-    """The name of a partition of a global table's topic where a task's offsets are kept: it reads them all."""
+    """Return the name under which tasks keep their offset in one partition of a global table's topic."""
     return f"{topic}/{partition}"
 
 
 class TaskPlaces(NamedTuple):
-    """What one task reads, as there are thousands of tasks and each is looked at in every commit."""
+    """The inputs of one task. Cached, because every commit looks at each of thousands of tasks."""
 
     id: TaskId
     name: str
     inputs: tuple[str, ...]
-    """The topics of which it reads its partition."""
+    """The topics that it reads its own partition of."""
     places: tuple[tuple[str, str, int], ...]
-    """What it reads of the log: under which name its offset is kept, which topic, which partition."""
+    """Its inputs in the log: the name that its offset has, the topic, the partition."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What is where.
+    """A topology laid out over partitions, tasks and stages.
 
     Attributes:
-        partitions: of all topics the topology reads or writes.
-        tasks: how many tasks each sub-topology has.
-        stages: the sub-topologies in the order in which they run in a commit; those of one stage need nothing of
-            each other, or are a circle.
-        circles: those that send to each other.
-        meetings: those to which what one record causes comes through several topics.
+        partitions: the partition counts of all topics the topology reads or writes.
+        tasks: the number of tasks of each sub-topology.
+        stages: the sub-topologies in the order in which they run in a commit. Those of one stage are independent of
+            each other, or form a circle.
+        circles: sub-topologies that send to each other.
+        meetings: sub-topologies that receive results of one record through several topics.
     """
 
     partitions: dict[str, int]
@@ -68,24 +68,24 @@ class Layout:
     _known: dict[int, tuple[TaskPlaces, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_known": {}}  # it is made anew faster than it travels
+        return {**vars(self), "_known": {}}  # building it again is faster than sending it
 
     def tasks_of(self, sub: SubTopology) -> tuple[TaskPlaces, ...]:
-        """The tasks of a sub-topology, with what each reads."""
+        """Return the tasks of a sub-topology, with the inputs of each."""
         found = self._known.get(sub.id)
         if found is None:
             found = self._known[sub.id] = tuple(self._origins_of(sub, task) for task in self.task_ids(sub))
         return found
 
     def circle_of(self, sub: int) -> Circle | None:
-        """The circle that a sub-topology is part of."""
+        """Return the circle that a sub-topology is part of, if any."""
         return next((circle for circle in self.circles if any(one.id == sub for one in circle.subs)), None)
 
     def task_ids(self, sub: SubTopology) -> list[TaskId]:
         return [TaskId(sub.id, partition) for partition in range(self.tasks[sub.id])]
 
     def all_of(self, topic: str) -> range:
-        """All partitions of a topic."""
+        """Return all partitions of a topic."""
         return range(self.partitions[topic])
 
     def _origins_of(self, sub: SubTopology, task: TaskId) -> TaskPlaces:
@@ -96,7 +96,7 @@ class Layout:
 
 
 def layout_of(topology: Topology, log: Log, application_id: str = "") -> Layout:
-    """Lay a topology out over the topics of a log.
+    """Return the layout of a topology over the topics of a log.
 
     Raises:
         TopicNotFoundError: a source topic does not exist.
@@ -113,7 +113,7 @@ def layout_of(topology: Topology, log: Log, application_id: str = "") -> Layout:
     )
     stages = _stages(waiting, circles, writers)
     while waiting:
-        # where repartition topics feed each other in a circle, it is cut open at the first sub-topology in it
+        # a circle of repartition topics is cut open at its first sub-topology
         stage = [sub for sub in waiting if _is_ready(sub, writers, tasks)] or waiting[:1]
         for topic, node in internal.items():
             if topic not in partitions and any(topic in sub.source_topics for sub in stage):
@@ -137,7 +137,7 @@ def layout_of(topology: Topology, log: Log, application_id: str = "") -> Layout:
 def _stages(
     subs: list[SubTopology], circles: tuple[Circle, ...], writers: dict[str, list[SubTopology]]
 ) -> tuple[tuple[SubTopology, ...], ...]:
-    """The sub-topologies in the order in which they run: each behind those that send to it, a circle as one."""
+    """Return the sub-topologies in the order in which they run: each after its senders, a circle as one stage."""
     circle_of = {sub.id: circle.subs for circle in circles for sub in circle.subs}
     waiting = list(dict.fromkeys(circle_of.get(sub.id, (sub,)) for sub in subs))
     stages: list[tuple[SubTopology, ...]] = []
@@ -164,8 +164,10 @@ def _stages(
 def _adaptable(
     topology: Topology, internal: dict[str, nodes.Repartition], partitions: dict[str, int], stage: list[SubTopology]
 ) -> Iterator[dict[str, int]]:
-    """Repartition topics that take the number of partitions of the topics they are joined with: of the others, or the
-    largest of all if they are all of this kind."""
+    """Yield repartition topics that take the partition count of the topics they are joined with.
+
+    If all joined topics are of this kind, they take the largest of their counts.
+    """
     here = {topic for sub in stage for topic in sub.source_topics}
     for copartition in topology.copartitions:
         topics = copartition.topics
@@ -181,5 +183,5 @@ def _is_ready(sub: SubTopology, writers: dict[str, list[SubTopology]], tasks: di
 
 
 def topic_names(topology: Topology, application_id: str) -> dict[str, str]:
-    """What Kafka Streams calls the topics that a topology repartitions through."""
+    """Return Kafka Streams' names of a topology's repartition topics."""
     return {topic: f"{application_id}-{topic}" for topic in topology.internal_topics}

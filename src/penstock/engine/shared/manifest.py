@@ -20,36 +20,37 @@ from penstock.storage import FileRef, Storage, number_in, seal, unseal
 
 _FOLDER = "manifests"
 _MOST_LINKS = 20_000
-"""How many entries of earlier commits are kept for tasks that are still to be opened."""
+"""Most entries of earlier commits that are cached for tasks still to be opened."""
 
 _TASK = re.compile(r"[0-9]{1,9}_[0-9]{1,9}")
 
 
 class TaskEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where one task is after a commit; carried over unchanged by commits in which it had nothing to do."""
+    """The position of one task after a commit; commits in which it had nothing to do copy it unchanged."""
 
     offsets: dict[str, int] = {}
-    """For each topic, repartition topics too, the offset of the next record of the task's partition."""
+    """For each topic, including repartition topics, the offset of the next record of the task's partition."""
     numbers: Numbers = {}
     """Stream times."""
     delta: FileRef | None = None
-    """What the commit ``changed`` changed in the task's stores."""
+    """The changes of commit ``changed`` in the task's stores."""
     changed: int = -1
     """The last commit in which the task took part."""
     attempt: str = ""
-    """The attempt at that commit which succeeded."""
+    """The successful attempt at that commit."""
     previous: int = -1
-    """The commit before ``changed`` in which the task took part."""
+    """The task's last commit before ``changed``."""
     snapshot: int = -1
     """The commit of the task's newest snapshot."""
     older: int | None = None
-    """The commit of the snapshot before it, -1 when there was none: delta files are kept from there on, for when the
-    newest one is damaged. None when they are kept from the newest one on only."""
+    """The commit of the snapshot before it, -1 if it had none. Delta files are kept from there on, in case the newest
+    snapshot is damaged. None when they are kept only from the newest snapshot on.
+    """
     clock: int = EARLIEST
-    """How far in time the task's input is read: what it reads from here on is not earlier, unless it is late."""
+    """The task's clock: records it reads from here on are not earlier, unless they are late."""
 
     base: Base | None = None
-    """What the task's state began with, since its topology last changed so that it had to."""
+    """The task's initial state, if a change of the topology gave it one."""
 
     @property
     def kept_since(self) -> int:
@@ -57,13 +58,13 @@ class TaskEntry(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.snapshot if self.older is None else self.older
 
     def older_than(self, snapshot: int) -> int | None:
-        """What ``older`` is when the task has come to this snapshot, or gone back to it."""
+        """Return ``older`` for a task that advances to this snapshot, or goes back to it."""
         if snapshot == self.snapshot:
             return self.older
         return self.snapshot if snapshot > self.snapshot else None
 
     def __post_init__(self) -> None:
-        if self.previous >= self.changed and self.previous != -1:  # or the way back through them would never end
+        if self.previous >= self.changed and self.previous != -1:  # otherwise the way back would never end
             raise ValueError(f"commit {self.previous} cannot be the one before commit {self.changed}")
 
 
@@ -75,42 +76,46 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     sinks: dict[str, list[Segment]] = {}
     """The records that this commit makes visible, by topic."""
     waiting: dict[str, dict[str, list[ExchangeRef]]] = {}
-    """Records in repartition topics that a task could not take any more in this commit, by task and topic."""
+    """Records in repartition topics that a task could no longer take in this commit, by task and topic."""
     metrics: dict[str, int] = {}
-    """All figures since the application's first start, see ``penstock.metrics``."""
+    """All metrics since the application's first start, see ``penstock.metrics``."""
     observed: dict[str, int] = {}
-    """More figures, of the same form, that depend on where commits are and on what the disk has done: how many records
-    reached each step, how large stores are."""
+    """Metrics of the same form that depend on commit boundaries and on the disk: records that reached each step, sizes
+    of stores.
+    """
     at: int = 0
     """Wall-clock time in ms."""
     application: str = ""
     """The identity of the checkpoint."""
     start: str = ""
-    """The file that tells of the start whose commit this is, see ``penstock.engine.shared.starts``."""
+    """The file of the start that made this commit, see ``penstock.engine.shared.starts``."""
     topics: dict[str, str] = {}
-    """The ids of the topics that the application reads and writes; offsets and ``sinks`` are of these topics and of
-    no others of their names."""
+    """The ids of the topics that the application reads and writes. Offsets and ``sinks`` refer to these topics, not to
+    later ones of the same names.
+    """
     published: int = -1
     """The last commit whose records were known to be in their topics when this one was made."""
     outputs: dict[str, int] = {}
-    """By output topic the last commit whose records were known to be in it when this one was made."""
+    """By output topic, the last commit whose records were known to be in it when this one was made."""
 
     places: Places | None = None
-    """Where slots live; None behind a start."""
+    """Which slots are where; None after a start."""
     batches: dict[str, int] = {}
-    """The names of batches whose rows count already, each with its commit; the newest ones."""
+    """The names of the newest batches whose rows are committed, each with its commit."""
     queries: dict[str, int] = {}
-    """By streaming query the number of its newest batch whose rows count."""
+    """By streaming query, the number of its newest batch whose rows are committed."""
     sinks_of: int = -1
-    """The commit whose records ``sinks`` has, less those that were put aside; -1 where it is this one."""
+    """The commit that ``sinks`` belongs to, if refused records were removed from it since; -1 for this one."""
 
     @property
     def sequence(self) -> int:
-        """The number under which its records are appended to their topics."""
+        """The commit number under which its records are appended to their topics."""
         return self.commit if self.sinks_of < 0 else self.sinks_of
 
     def outputs_once_published(self, but: Collection[str] = ()) -> dict[str, int]:
-        """What ``outputs`` is in the next manifest: it is made when this one's records are in all topics but some."""
+        """Return ``outputs`` for the next manifest, which is made when this one's records are in all topics but
+        `but`.
+        """
         return {t: at for t, at in (self.outputs | dict.fromkeys(self.sinks, self.sequence)).items() if t not in but}
 
     def __post_init__(self) -> None:
@@ -125,17 +130,18 @@ class Manifests:
     def __init__(self, storage: Storage):
         self.storage = storage
         self._links: dict[int, dict[str, TaskEntry]] = {}
-        """By commit the entries of the tasks that took part in it: each of the thousands that are opened needs one,
-        and to read the manifest for each took longer than all else."""
+        """Entries by commit, of the tasks that took part in it. Each of thousands of opening tasks needs one, and
+        reading the manifest for each took longer than everything else.
+        """
         self._linking = threading.Lock()
 
     def numbers(self) -> list[int]:
-        """The numbers of all manifests that are there, ascending."""
+        """Return the numbers of all existing manifests, ascending."""
         found = ((number_in(name), name) for name in self.storage.list(_FOLDER))
         return [number for number, name in found if number is not None and name == _name(number)]
 
     def changed_at(self) -> int | None:
-        """When one was last made or removed, in nanoseconds of the folder's clock; None where that cannot be told."""
+        """Return when a manifest was last made or removed, in nanoseconds of the folder's clock; None if unknown."""
         return self.storage.changed_at(_FOLDER)
 
     def newest(self) -> Manifest | None:
@@ -143,7 +149,7 @@ class Manifests:
         return self.read(numbers[-1]) if numbers else None
 
     def read(self, commit: int) -> Manifest:
-        """One manifest; raises ``CorruptDataError`` when it is missing or damaged."""
+        """Return one manifest. Raise ``CorruptDataError`` when it is missing or damaged."""
         name, where = _name(commit), self.place(commit)
         try:
             found = unseal(self.storage.read(name), Manifest, where)
@@ -156,22 +162,22 @@ class Manifests:
         return found
 
     def place(self, commit: int) -> str:
-        """What the manifest of a commit is called in messages."""
+        """Return the name of a commit's manifest in messages."""
         return f"{self.storage.shown}/{_name(commit)}"
 
     def name(self, commit: int) -> str:
-        """The name of the file in the storage."""
+        """Return the name of the file in the storage."""
         return _name(commit)
 
     def create(self, manifest: Manifest) -> bool:
-        """Commit; False when another program has made this commit already."""
+        """Commit. Return False when another program has already made this commit."""
         return self.storage.create(_name(manifest.commit), seal(manifest))
 
     def delete(self, commit: int) -> None:
         self.storage.delete(_name(commit))
 
     def chain(self, task: str, newest: TaskEntry, after: int) -> Iterator[TaskEntry]:
-        """The entries of the commits after one in which a task took part, the newest first."""
+        """Yield the entries of the commits after `after` in which a task took part, newest first."""
         entry = newest
         while entry.changed > after:
             yield entry
@@ -186,13 +192,13 @@ class Manifests:
                 )
 
     def link(self, manifest: Manifest, task: str) -> TaskEntry:
-        """The entry of a task in the manifest of a commit in which it took part, as later ones say."""
+        """Return a task's entry in the manifest of a commit in which, according to later ones, it took part."""
         entry = manifest.tasks.get(task, TaskEntry())
         return self._checked(entry if entry.changed == manifest.commit else None, manifest.commit, task)
 
     def _linked(self, commit: int, task: str) -> TaskEntry:
-        """What ``link`` gives, of a manifest that is read once for all tasks."""
-        with self._linking:  # several tasks are opened at once
+        """Return the entry of ``link``, from a manifest that is read once for all tasks."""
+        with self._linking:  # several tasks open at once
             links = self._links
             if commit not in links:
                 tasks = self.read(commit).tasks
@@ -210,7 +216,7 @@ class Manifests:
         return entry
 
     def since(self, task: str, newest: TaskEntry, after: int) -> list[Committed]:
-        """What the commits after one mean for a task, in order."""
+        """Return what the commits after `after` changed in a task, in order."""
         if newest.base is not None and after < newest.base.commit:
             raise CorruptDataError(
                 f"the state of task {task} began anew with commit {newest.base.commit}, for a changed topology, and "
@@ -220,18 +226,20 @@ class Manifests:
         return [Committed(entry.changed, entry.delta, entry.numbers, entry.attempt) for entry in entries]
 
     def open(self, state: TaskState, entry: TaskEntry, application: str, tell: Tell | None = None) -> None:
-        """Bring a task's state to where its entry says it is.
+        """Bring a task's state to the commit of its entry.
 
         Args:
             application: the identity of the checkpoint.
-            tell: hears how the restore goes on.
+            tell: hears about the progress of the restore.
         """
         since, attempt_at = partial(self.since, state.task, entry), partial(self.attempt_at, state.task, entry)
         state.open(application, entry.changed, entry.snapshot, since, tell, entry.base, attempt_at)
 
     def attempt_at(self, task: str, newest: TaskEntry, commit: int) -> str | None:
-        """The attempt with which a task came to a commit; empty when it took no part in it, None when the manifest of
-        that commit is not kept any more."""
+        """Return the attempt with which a task came to a commit.
+
+        Empty if it took no part in it; None if the manifest of that commit is no longer kept.
+        """
         if newest.changed <= commit:
             return newest.attempt if newest.changed == commit else ""
         *_, next_one = self.chain(task, newest, commit)
@@ -244,7 +252,7 @@ class Manifests:
 
 
 def delta_name(task: str, commit: int, attempt: str) -> str:
-    """The file with what an attempt at a commit changed in a task's stores.
+    """Return the file with the changes that an attempt at a commit made in a task's stores.
 
     >>> delta_name("0_0", 7, "app-7-5a0ba94f")
     'deltas/0_0/0000000000000007-app-7-5a0ba94f.arrow'
@@ -253,7 +261,7 @@ def delta_name(task: str, commit: int, attempt: str) -> str:
 
 
 def _application_of(entry: TaskEntry) -> str:
-    """The checkpoint whose attempt brought a task where it is."""
+    """Return the checkpoint whose attempt made an entry."""
     return entry.attempt.rsplit("-", 2)[0]
 
 

@@ -1,8 +1,8 @@
-"""Where what one record causes comes to a sub-topology through several repartition topics.
+"""Meetings: sub-topologies that receive results of one input record through several repartition topics.
 
-There the clock of the cause does not tell enough: of two records of one time, or of a late one and what was before it,
-all that the first one causes comes before what the second one does, whichever topics it takes. So what goes through
-such topics bears the place of the record in the log that caused it all, its *cause*, besides its clock.
+There the clock of the cause does not suffice. Of two records with one time, or of a late record and an earlier one, all
+results of the first come before those of the second, whichever topics they take. So records in such topics carry, in
+addition to the clock, the place of the input record that caused them: the *cause*.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _PARTITION_BITS, _OFFSET_BITS = 14, 40
 
 
 class Meetings(NamedTuple):
-    """What of a topology has to do with causes."""
+    """The parts of a topology that need causes."""
 
     subs: frozenset[int] = frozenset()
-    """The sub-topologies in which what one record causes meets, and those on the way there."""
+    """The sub-topologies in which results of one record meet, and those on the way there."""
     topics: frozenset[str] = frozenset()
-    """The repartition topics through which it goes."""
+    """The repartition topics through which they go."""
     sources: tuple[str, ...] = ()
-    """The topics of the log, in the order in which records of equal times go."""
+    """The topics of the log, in the order in which records of equal times are processed."""
 
     def first_cause(self, topic: str, partition: int) -> int:
-        """The number of the first record of a partition; the next ones have the next numbers."""
+        """Return the number of the first record of a partition; later ones count up from it."""
         number = self.sources.index(topic) if topic in self.sources else len(self.sources)
         return ((number << _PARTITION_BITS) + partition) << _OFFSET_BITS
 
@@ -40,8 +40,9 @@ NO_MEETINGS = Meetings()
 
 
 def in_order(clock: IntArray, cause: IntArray) -> IntArray:
-    """Causes that do not decrease while the clock stands still: what was held back, and is sent on behind other things,
-    has its place there."""
+    """Return causes that do not decrease at equal clocks: a record sent later than its time takes the place it is
+    sent at.
+    """
     if not ((clock[1:] == clock[:-1]) & (cause[1:] < cause[:-1])).any():
         return cause
     by_time = np.lexsort((cause, clock))
@@ -52,11 +53,11 @@ def in_order(clock: IntArray, cause: IntArray) -> IntArray:
 
 
 def meetings_of(subs: tuple[SubTopology, ...], internal: frozenset[str], around: frozenset[str]) -> Meetings:
-    """Where records meet.
+    """Return where the results of one record meet.
 
     Args:
         internal: the repartition topics.
-        around: those that lead around circles, which have an order of their own (``stretch.py``).
+        around: the topics that lead around circles, which have an order of their own (``stretch.py``).
     """
     above = {sub.id: subs_above(sub, subs, internal) for sub in subs}
     writers = {topic: [sub for sub in subs if topic in sub.sink_topics] for topic in internal}

@@ -1,5 +1,6 @@
-"""When an application last moved: with a commit, or within one that takes long. Whoever looks from outside is told by a
-file of the checkpoint, whose name is the time; whoever runs the application knows it better."""
+"""When an application last made progress: with a commit, or within a long one. A file of the checkpoint, named after
+the time, tells other programs; the running program keeps the time in memory.
+"""
 
 from __future__ import annotations
 
@@ -12,29 +13,29 @@ from penstock.times import wall_clock_ms
 
 MOVED = "moved"
 NOTE_SECONDS = 5.0
-"""So often a commit under way is written down to go on; shorter ones are not."""
+"""How often a running commit's progress is written down; shorter commits write nothing."""
 
 
 class Moved:
-    """Notes that something moves.
+    """Records progress.
 
     Args:
-        storage: that of the checkpoint.
+        storage: the checkpoint's storage.
     """
 
     def __init__(self, storage: Storage):
         self._storage = storage
         self.at = 0
-        """When something last moved, by the wall clock in ms; 0 before that."""
+        """The wall clock in ms of the last progress; 0 before the first."""
         self._noted = time.monotonic()
         self._name = ""
 
     def committed(self) -> None:
-        """A commit was made, which says so itself."""
+        """Record a commit, whose manifest tells other programs."""
         self.at, self._noted = wall_clock_ms(), time.monotonic()
 
     def note(self) -> None:
-        """Something has moved, or waits for what it is to wait for."""
+        """Record that work progresses, or waits as it should."""
         self.at = wall_clock_ms()
         if time.monotonic() - self._noted < NOTE_SECONDS:
             return
@@ -48,5 +49,5 @@ class Moved:
 
 
 def last_moved(storage: Storage) -> int:
-    """When the application of a checkpoint last moved within a commit, in ms; 0 where nobody has written that down."""
+    """Return when an application last made progress within a commit, in ms; 0 if that was never written down."""
     return max((number for name in storage.list(MOVED) if (number := number_in(name)) is not None), default=0)

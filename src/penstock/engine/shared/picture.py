@@ -1,4 +1,4 @@
-"""A topology as those see it who have no program: each start writes it down, and whoever looks on draws it."""
+"""A topology as shown to programs without its code: each start writes it down, and viewers draw it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from penstock.plan.topology import Topology
 
 
 class Holding(msgspec.Struct, frozen=True):
-    """How a step holds back what it sends on."""
+    """How a step holds back its results."""
 
     store: str
     wait_ms: int
-    """How far stream time must be past an entry's time, or a window's end, for it to go."""
+    """How far stream time must pass an entry's time, or a window's end, before it is sent."""
     windows: bool
-    """Whether what is held are windows that have not closed."""
+    """Whether the held entries are windows that have not closed."""
 
 
 class DrawnPart(msgspec.Struct, frozen=True):
@@ -26,7 +26,7 @@ class DrawnPart(msgspec.Struct, frozen=True):
     name: str
     kind: str
     step: str
-    """What kind of step it is part of."""
+    """The kind of step it is part of."""
     predecessors: tuple[str, ...] = ()
     stores: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class DrawnSub(msgspec.Struct, frozen=True):
 
     id: int
     tasks: int
-    """0 for a global table, which has none of its own."""
+    """0 for a global table, which has no tasks of its own."""
     parts: tuple[DrawnPart, ...]
 
 
@@ -49,20 +49,20 @@ class Picture(msgspec.Struct, frozen=True):
 
     subs: tuple[DrawnSub, ...]
     partitions: dict[str, int] = {}
-    """Of all topics, where they are known."""
+    """The partition counts of all topics, where known."""
     internal: tuple[str, ...] = ()
-    """The repartition topics, whose records are gone once they are processed."""
+    """The repartition topics, whose records are deleted once they are processed."""
     log: str = ""
     """Where the topics are."""
 
     @property
     def tasks(self) -> int:
-        """How many tasks there are, those that have processed nothing yet as well."""
+        """The number of tasks, including those without any record yet."""
         return sum(sub.tasks for sub in self.subs)
 
 
 def picture_of(topology: Topology, layout: Layout | None = None, log: str = "") -> Picture:
-    """A topology as a picture shows it, with what is known of where it runs."""
+    """Return the picture of a topology, with its partitions and tasks if they are known."""
     partitions = {} if layout is None else dict(layout.partitions)
     tasks = {} if layout is None else layout.tasks
     subs = tuple(

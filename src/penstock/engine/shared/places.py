@@ -1,4 +1,4 @@
-"""Which executor has which slots and how many tasks, as each commit's manifest says it; how many tasks have moved."""
+"""Where slots run: the executor and number of tasks of each slot, kept in each manifest, and how many tasks moved."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 NOWHERE = "driver"
-"""The executor of slots that are wherever Spark has put them: on the driver's machine, or where executors come late."""
+"""The executor of slots without a fixed place: on the driver's machine, or while executors are still missing."""
 
 
 class SlotPlace(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where a slot lives.
+    """The place of a slot.
 
     >>> SlotPlace("1", "worker-a", tasks=4).name
     '1@worker-a'
     """
 
     executor: str
-    """Spark's number of it; ``driver`` where there is no other, or slots have no place yet."""
+    """Spark's executor number; ``driver`` if there are no executors, or slots have no place yet."""
     host: str
     tasks: int = 0
     copy: str = ""
-    """The machine on which a copy of its state follows; empty where none has caught up."""
+    """The machine with a follower copy of its state; empty if none has caught up."""
 
     @property
     def name(self) -> str:
-        """The executor and its machine in one."""
+        """The executor and its machine in one name."""
         return f"{self.executor}@{self.host}"
 
 
 class Places(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where all slots live, by their numbers."""
+    """The places of all slots, by slot number."""
 
     slots: list[SlotPlace] = []
     moved: int = 0
-    """How many tasks came to another machine before this commit."""
+    """How many tasks moved to another machine before this commit."""
     moved_total: int = 0
-    """How many have since the start."""
+    """How many have moved since the start."""
 
     @property
     def tasks(self) -> dict[str, int]:
-        """How many tasks each executor has."""
+        """The number of tasks of each executor."""
         found: dict[str, int] = {}
         for slot in self.slots:
             found[slot.name] = found.get(slot.name, 0) + slot.tasks
@@ -49,11 +49,11 @@ class Places(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def places_after(before: Places | None, slots: Sequence[SlotPlace], partitions: Iterable[int]) -> Places:
-    """Where slots live now.
+    """Return the current places of slots.
 
     Args:
-        before: where they were in the commit before; None behind a start, which moves nothing.
-        partitions: how many tasks each sub-topology has.
+        before: the places at the previous commit; None after a start, which moves nothing.
+        partitions: the number of tasks of each sub-topology.
 
     >>> here, there = SlotPlace("1", "here"), SlotPlace("2", "there")
     >>> places = places_after(None, [here, here], [3, 1])

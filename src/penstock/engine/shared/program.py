@@ -1,4 +1,4 @@
-"""Which program an application is, where its id was made from the name of the program's file."""
+"""The program of an application, if its id was made from the name of the program's file."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class ProgramFile:
 
     Attributes:
         path: the file, absolute.
-        name: what the topology is called in it.
-        names_application: whether the application id is the file's name; an id that somebody chose is never refused.
+        name: the topology's name in it.
+        names_application: whether the application id is the file's name. An id that the user chose is never refused.
     """
 
     path: Path
@@ -24,14 +24,16 @@ class ProgramFile:
     names_application: bool
 
     def seen_from(self, folder: Path) -> str:
-        """The program as it is written down: a folder that is moved with its state keeps it."""
+        """Return the program as stored in the checkpoint: relative, so that it survives moving the folder with its
+        state.
+        """
         return f"{os.path.relpath(self.path, folder)}:{self.name}"
 
     def check(self, before: str, folder: Path, application_id: str) -> None:
-        """Raise ``ConfigError`` when the application is another program; one whose file is gone was moved.
+        """Raise ``ConfigError`` when the application is another program. A program whose file is gone was moved.
 
         Args:
-            before: which program it was at the last start, as ``seen_from`` the folder; empty if that is not known.
+            before: the program of the last start, as ``seen_from`` the folder; empty if unknown.
         """
         if not before or not self.names_application or before == self.seen_from(folder):
             return

@@ -1,4 +1,4 @@
-"""Where records get to: from which sub-topologies to which, and from which steps of one to which."""
+"""Reachability: which sub-topologies, and which steps within one, receive records from which."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.plan.physical import Part, SubTopology
 
 
 def leads(one: SubTopology, other: SubTopology, through: frozenset[str] | None = None) -> bool:
-    """Whether a sub-topology reads what another one sends.
+    """Return whether `other` reads topics that `one` writes.
 
     Args:
         through: the topics that count; None for all.
@@ -18,7 +18,7 @@ def leads(one: SubTopology, other: SubTopology, through: frozenset[str] | None =
 
 
 def subs_above(sub: SubTopology, subs: Iterable[SubTopology], through: frozenset[str] | None = None) -> set[int]:
-    """The sub-topologies whose records come to one, and itself.
+    """Return the sub-topologies whose records reach one, and itself.
 
     Args:
         through: the topics that count; None for all.
@@ -33,10 +33,10 @@ def subs_above(sub: SubTopology, subs: Iterable[SubTopology], through: frozenset
 
 
 def parts_below(parts: Sequence[Part]) -> dict[str, set[str]]:
-    """For each part those that its records may come to.
+    """Return, for each part, the parts that its records may reach.
 
     Args:
-        parts: those of one sub-topology, each behind those whose records it takes.
+        parts: the parts of one sub-topology, each after its predecessors.
     """
     below: dict[str, set[str]] = {part.name: set() for part in parts}
     for part in reversed(parts):

@@ -1,4 +1,4 @@
-"""Whoever runs the tasks of a commit, and how it tells that their work is lost."""
+"""The interface of runners, which run the tasks of a commit, and the error for lost work."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from penstock.errors import PenstockError, ProcessingError
 
 
 class StageRunner(ABC):
-    """Whoever runs the tasks of a stage, in this process or in others."""
+    """Runs the tasks of a stage, in this process or in others."""
 
     @abstractmethod
     def run(self, stage: StageWork, label: str) -> list[TaskDone]:
-        """Run all tasks; raises ``LostWorkError`` when the attempt is to be repeated as a whole."""
+        """Run all tasks. Raise ``LostWorkError`` when the whole attempt has to be repeated."""
 
     def follow(self, application: str, manifest: Manifest, changed: Iterable[str]) -> None:  # noqa: B027 - most have none
-        """Have copies of tasks moved on to a commit, in which some tasks took part."""
+        """Let follower copies of tasks apply a commit, in which the `changed` tasks took part."""
 
     def give_up(self) -> None:  # noqa: B027 - what runs in this process is over when it is over
-        """Let the stage that is under way be a lost attempt; from any thread."""
+        """Turn the running stage into a lost attempt; from any thread."""
 
     @property
     def places(self) -> list[SlotPlace] | None:
-        """Where each slot lives, by its number; None where there are no slots."""
+        """The place of each slot, by slot number; None if this runner has no slots."""
         return None
 
 
 class LostWorkError(Exception):
-    """A process that ran tasks is gone; the attempt has to be repeated."""
+    """A process that ran tasks died; the attempt has to be repeated."""
 
 
 def error_of(done: TaskDone) -> PenstockError:
-    """The error that a task told."""
+    """Return the error that a task reported."""
     kind = getattr(errors, done.error_type, ProcessingError)
     return kind(f"task {done.task}: {done.error}")

@@ -1,7 +1,7 @@
-"""Which steps of a sub-topology share stores with processors: each has to find what the others wrote before it.
+"""Steps that share stores with processors: each must see what the others wrote for earlier records.
 
-A step works on a whole chunk before the next one does. That shows where a processor reads a store which another step
-writes, or writes one which another reads.
+A step processes a whole chunk before the next step does. That becomes visible where a processor reads a store that
+another step writes, or the other way round.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _READERS = ""
 
 
 class Sharing:
-    """Who shares stores in a sub-topology.
+    """The shared stores of a sub-topology.
 
     Args:
-        groups: the processors that work as one, and count as one here.
+        groups: the processors that run as one; each group counts as one here.
     """
 
     def __init__(self, sub: SubTopology, groups: list[frozenset[str]]):
@@ -32,10 +32,10 @@ class Sharing:
         shared = {store for store in named if len(users[store]) > 1}
         sharing = {name for store in shared for name in users[store]}
         self.parts = frozenset(part.name for part in sub.parts if one.get(part.name, part.name) in sharing)
-        """The parts that share a store with a processor, or are processors that share one."""
+        """The parts that share a store with a processor, including those processors."""
         readers = {part.name for part in sub.parts if part.reads and part.node.hosts}
         for part in sub.global_parts if readers else ():
-            if part.kind == "processor":  # those who read it do not disturb each other, so they count as one
+            if part.kind == "processor":  # readers do not disturb each other, so they count as one
                 users[part.name] = {part.name, _READERS}
                 shared.add(part.name)
         self._touched: dict[str, dict[str, set[str]]] = {}
@@ -46,7 +46,7 @@ class Sharing:
             self._touched[source.name] = {store: users[store] & reached for store in shared if users[store] & reached}
         self._hosts = {one.get(p.name, p.name) for p in sub.parts if p.node.hosts} | {_READERS}
         self.depth_first = frozenset(name for name in self._touched if self.meets({name}))
-        """The sources whose records reach several steps that share a store, a processor among them."""
+        """The sources whose records reach several steps that share a store, at least one of them a processor."""
 
     @property
     def is_there(self) -> bool:
@@ -54,7 +54,9 @@ class Sharing:
         return bool(self._touched)
 
     def meets(self, names: set[str]) -> bool:
-        """Whether records of these sources reach several of the parts that share a store."""
+        """Return whether records of these sources reach several parts that share a store, with a processor among
+        them.
+        """
         reached: defaultdict[str, set[str]] = defaultdict(set)
         for name in names:
             for store, parts in self._touched.get(name, {}).items():

@@ -1,7 +1,7 @@
-"""Every start of an application: who took it over, at which commit, and what the program was then.
+"""All starts of an application: which process started, at which commit, and with which program.
 
-A start's number is that of the empty commit with which it took over. These numbers stay reserved for good: whoever
-was there before makes that commit next, however much later it wakes up, and finds it made.
+A start's number is that of the empty commit of its take-over. These numbers stay reserved permanently: the
+previous program would make that commit next, however late it wakes up, and finds it taken.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _FOLDER = "starts"
 
 
 FORMAT = 2
-"""That of the checkpoint; releases refuse a higher one than they know. Raise it whenever an older release would read
-wrongly what this one writes, wherever in the checkpoint that is: it passes over fields that it does not know.
+"""The checkpoint's format; releases refuse a higher one than they know. Raise it whenever an older release would
+misread anything that this one writes in the checkpoint: older releases ignore fields that they do not know.
 
 1: until decision 0040. 2: tasks begin with databases in ``bases`` (``TaskEntry.base``), and traces are written down.
 """
@@ -35,25 +35,25 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     """One start."""
 
     format: int = FORMAT
-    """That of the release that started."""
+    """The format of the release that started."""
     application: str
     """The identity of the checkpoint, see :mod:`penstock.engine.commit.identity`."""
     application_id: str
     by: str
-    """Which process on which machine."""
+    """The process and its machine."""
     at: int
     """Wall-clock time in ms."""
     program: str = ""
-    """The program's file and the name in it, seen from the application's state folder; nothing when it is not known."""
+    """The program's file and its name there, relative to the application's state folder; empty if unknown."""
     topology: Description | None = None
-    """What the program keeps; None in checkpoints of before."""
+    """The description of the program's state; None in earlier checkpoints."""
     stores: dict[str, StoreFormat] = {}
-    """The stores that can be read from outside; none in checkpoints of before."""
+    """The stores that can be read from outside; empty in earlier checkpoints."""
 
     picture: Picture | None = None
-    """The topology, for those who look on; None in checkpoints of before."""
+    """The topology to show to viewers; None in earlier checkpoints."""
     recording_level: str = "DEBUG"
-    """Which figures are given."""
+    """Which metrics are recorded."""
 
     def __str__(self) -> str:
         when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self.at / 1000))
@@ -69,7 +69,7 @@ def start_of(
     picture: Picture | None = None,
     recording_level: str = "DEBUG",
 ) -> Start:
-    """This process's start, now."""
+    """Return the start of this process, now."""
     by = f"process {os.getpid()} on {socket.gethostname()}"
     now = wall_clock_ms()
     return Start(
@@ -92,24 +92,24 @@ class Starts:
         self.storage = storage
 
     def write(self, commit: int, start: Start) -> str:
-        """Write a start down before its commit is made; the name of the file."""
+        """Write a start before its commit is made. Return the name of the file."""
         name = f"{_FOLDER}/{commit:016d}-{os.urandom(4).hex()}.json"
         self.storage.create(name, seal(start))
         return name
 
     def of(self, manifest: Manifest) -> Start | None:
-        """The start to which a commit belongs, as ``read`` gives it; None in checkpoints of before."""
+        """Return the start to which a commit belongs, like ``read``; None in earlier checkpoints."""
         return self.read(manifest.start, manifest.application) if manifest.start else None
 
     def read(self, name: str, application: str) -> Start:
-        """One start.
+        """Return one start.
 
         Args:
-            name: that of its file.
-            application: the identity of the checkpoint; empty where manifests do not say it.
+            name: the name of its file.
+            application: the identity of the checkpoint; empty where manifests do not hold it.
 
         Raises:
-            CorruptDataError: it is missing, damaged, or that of another checkpoint.
+            CorruptDataError: it is missing, damaged, or belongs to another checkpoint.
             ConfigError: a later version wrote it.
         """
         where = f"{self.storage.shown}/{name}"
@@ -132,6 +132,6 @@ class Starts:
         return found
 
     def reserved(self) -> set[int]:
-        """The numbers of all starts so far: the manifests of these commits are never removed."""
+        """Return the numbers of all starts so far: the manifests of these commits are never removed."""
         numbers = (number_in(name) for name in self.storage.list(_FOLDER))
         return {number for number in numbers if number is not None}

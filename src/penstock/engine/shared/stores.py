@@ -1,4 +1,4 @@
-"""From the parts of a sub-topology to the state stores that its tasks keep."""
+"""Builds the state stores of a sub-topology's tasks from its parts."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ from penstock.state.store import StateStore
 
 
 def stores_of(sub: SubTopology, facts: TableFacts, names: Mapping[str, str] = MappingProxyType({})) -> list[StateStore]:
-    """The state stores of a sub-topology, empty.
+    """Return the state stores of a sub-topology, empty.
 
     Args:
-        names: under which other names to make some of them.
+        names: other names for some of the stores.
     """
     made: dict[str, StateStore] = {}
     for part in sub.parts:
@@ -64,14 +64,14 @@ def stores_of(sub: SubTopology, facts: TableFacts, names: Mapping[str, str] = Ma
 
 
 def has_own_stores(sub: SubTopology, facts: TableFacts) -> bool:
-    """Whether its tasks have stores that a user brings."""
+    """Return whether its tasks have stores that the user provides."""
     added = {name for part in sub.parts for name in part.node.store_names}
     specs = [*map(facts.added.get, added), *(facts.stores.get(part.node) for part in sub.working_parts)]
     return any(spec is not None and spec.supplier is not None for spec in specs)
 
 
 def store_of(spec: StoreSpec) -> StateStore:
-    """The store that somebody added, empty."""
+    """Return a store that the user added, empty."""
     if spec.supplier is not None:
         return UserStore(spec.name, spec.supplier, spec.is_timestamped)
     match spec.shape:
@@ -113,8 +113,10 @@ def _window_store(kept: KeptWindows, spec: StoreSpec) -> StateStore:
 
 
 def _kept_until_closed(store: WindowStore | SlidingStore, spec: StoreSpec) -> StateStore:
-    """A store that keeps what its retention just ends for: it has not closed yet, and Kafka Streams' stores on disk
-    still show it."""
+    """Return a store that also keeps rows at exactly its retention.
+
+    Their windows have not closed yet, and Kafka Streams' stores on disk still show them.
+    """
     store.keeps_beyond = 1
     store.retention += 0 if spec.in_memory else 1
     return store
@@ -129,7 +131,7 @@ def _sliding_store(kept: KeptSlidingWindows, spec: StoreSpec) -> StateStore:
 def _session_store(kept: KeptSessions, spec: StoreSpec) -> StateStore:
     retention = spec.retention or kept.retention_ms
     store = SessionStore(spec.name, retention, spec.in_memory, spec.segment_interval, kept.gap_ms)
-    store.keeps_beyond = int(kept.is_final)  # what ends just when the retention does has not closed yet
+    store.keeps_beyond = int(kept.is_final)  # a session ending exactly at the retention has not closed yet
     return store
 
 
@@ -149,4 +151,4 @@ _STORES: dict[type[Kept], Callable[[Any, StoreSpec], StateStore]] = {
     KeptIds: lambda kept, spec: DeduplicationStore(spec.name, kept.interval_ms),
     KeptUpdates: _buffer,
 }
-"""The kind of store for what a step keeps."""
+"""The kind of store for the state that a step keeps."""

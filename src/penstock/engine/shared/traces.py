@@ -1,7 +1,7 @@
-"""What tells which store or repartition topic it is when its generated name has another number.
+"""Traces: recognise a store or repartition topic when its generated name has another number.
 
-Kafka Streams numbers steps, and names what nobody named by the numbers, so a step in front moves all names behind it.
-Where a thing stands in the topology does not depend on numbers.
+Kafka Streams numbers steps and generates names from the numbers, so a step in front changes all names after it. The
+position in the topology does not depend on numbers.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ _NUMBER = re.compile(r"\d{10}")
 
 
 def without_number(name: str) -> str:
-    """A name with its generated number left out."""
+    """Return a name without its generated number."""
     return _NUMBER.sub("#", name)
 
 
 class Trace(msgspec.Struct, frozen=True, array_like=True):
-    """Where in a topology something stands, whatever its number is."""
+    """A position in a topology, independent of numbers."""
 
     coarse: str
-    """Among the steps that keep something, and from which topics it comes."""
+    """Position among the steps that keep state, and the source topics."""
     fine: str
-    """Among all steps, with what their functions do."""
+    """Position among all steps, including the code of their functions."""
 
 
 class Traces:
-    """The traces of the stores and repartition topics of a topology.
+    """The traces of a topology's stores and repartition topics.
 
     Args:
-        known: the topics of a start; sources that read by a pattern count as if they read those among them alone. None
-            for all topics.
+        known: the topics of a start. Sources that read by a pattern count as if they read only those. None for all
+            topics.
     """
 
     def __init__(self, topology: Topology, known: Collection[str] | None = None):
@@ -48,7 +48,7 @@ class Traces:
         self._known = known
         self._coarse: dict[Node, str] = {}
         self._fine: dict[Node, str] = {}
-        for node in topology.nodes:  # parents come first, so that nothing goes deep
+        for node in topology.nodes:  # parents come first, which avoids deep recursion
             self._coarse_of(node)
             self._fine_of(node)
         self.stores = {spec.name: self._trace(spec.name, node) for node, spec in topology.facts.stores.items()}
@@ -59,7 +59,7 @@ class Traces:
         return Trace(_digest(own, self._coarse_of(node)), _digest(own, self._fine_of(node)))
 
     def _coarse_of(self, node: Node) -> str:
-        """Where a step stands among those that keep something, and which topics it comes from."""
+        """Return the position of a step among those that keep state, and its source topics."""
         if node not in self._coarse:
             above = [self._coarse_of(parent) for parent in _above(node)]
             if self._is_passed_over(node) and len(above) == 1:
@@ -69,7 +69,7 @@ class Traces:
         return self._coarse[node]
 
     def _fine_of(self, node: Node) -> str:
-        """Where it stands among all steps, with their functions."""
+        """Return the position among all steps, with their functions."""
         if node not in self._fine:
             functions = (_code(value) for value in _values(node, topics_read(node, self._known)))
             above = [self._fine_of(parent) for parent in _above(node)]
@@ -84,7 +84,7 @@ class Traces:
 
 
 def _above(node: Node) -> Iterator[Node]:
-    """The steps that a step comes behind, by records or by what it looks up."""
+    """Yield the steps in front of a step: its parents and the steps it looks up."""
     yield from node.parents
     for item in fields(node):
         value = getattr(node, item.name)
@@ -93,7 +93,7 @@ def _above(node: Node) -> Iterator[Node]:
 
 
 def topics_read(source: Node, known: Collection[str] | None) -> tuple[str, ...]:
-    """The topics of a source; where it reads by a pattern and some are known, those among them."""
+    """Return the topics of a source; of a source that reads by a pattern, only known ones if some are given."""
     if source.pattern is None or known is None:
         return source.topics
     return tuple(topic for topic in source.topics if topic in known)
@@ -117,7 +117,7 @@ def _values(node: Any, topics: tuple[str, ...] = ()) -> Iterator[Any]:
 
 
 def _code(value: Any) -> str:
-    """A function by what it does, anything else that is plain by what it is."""
+    """Return a digest of a function's code, or of any other plain value."""
     function = getattr(value, "call", value)
     code = getattr(function, "__code__", None)
     if code is not None:

@@ -1,4 +1,4 @@
-"""What is asked of a task in one attempt at a commit, and what it answers. All of it travels as JSON."""
+"""The messages between driver and tasks in one attempt at a commit. They travel as JSON."""
 
 from __future__ import annotations
 
@@ -14,101 +14,102 @@ from penstock.storage import FileRef
 
 
 class Lap(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a task of a circle is to do until it waits for the others."""
+    """The work of a circle's task until it waits for the others."""
 
     number: int | None = None
-    """Up to which lap steps have their turn; None where what comes goes through all of them."""
+    """The lap up to which steps have their turn; None if records go around one by one."""
     stretch: Stretch | None = None
     """The round that this is part of."""
     takes: bool = False
-    """Whether to take of what comes into the circle: what was found at hand when it looked last."""
+    """Whether to take records that enter the circle: those that the last lap prepared."""
     comes_back: dict[str, list[ExchangeRef]] = {}
-    """What has come around, by topic."""
+    """The records that have come around, by topic."""
     looks: int = 1
-    """How many records to have at hand for the next round, at most."""
+    """How many records to prepare for the next round, at most."""
     ends: bool = False
-    """Whether the task has done all that it does for this commit."""
+    """Whether the task is done for this commit."""
 
 
 class LapDone(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How it goes on for a task of a circle."""
+    """The progress of a circle's task."""
 
     head: int | None = None
-    """The clock of the next record that it may take of what comes into the circle; None where there is none."""
+    """The clock of the next record that it may take from outside the circle; None if it has none."""
     until: int | None = None
-    """To which clock that goes which is at hand, where there is or may come more behind it."""
+    """The clock up to which the prepared records reach, if more may follow them."""
     is_full: bool = False
     """Whether it has taken as much as it may in one commit."""
 
 
 class TaskWork(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one task is to read in one attempt at a commit."""
+    """The work of one task in one attempt at a commit."""
 
     task: str
     entry: TaskEntry
-    """Where the task is."""
+    """The task's position."""
     ends: dict[str, int] = {}
-    """For each topic of the log up to which offset to read."""
+    """For each topic of the log, the offset up to which to read."""
     exchange: dict[str, list[ExchangeRef]] = {}
-    """For each repartition topic what to read."""
+    """For each repartition topic, the records to read."""
     bounds: dict[str, tuple[int, str]] = {}
-    """For each repartition topic into which more may be sent: which clock that has at least, and of which task. For
-    a topic of the log of which nothing is to be read though there is more: the same, and no task."""
+    """For each repartition topic that may receive more: the lowest clock of later records, and the task that sends
+    them. Also for a topic of the log that has more records which must not be read: its clock, without a task.
+    """
     until: int = LATEST
-    """Up to which time to read."""
+    """The time up to which to read."""
     awaited: list[str] = []
-    """The topics of which more may come in time: when one of them is read to its end, the task stops."""
+    """Topics that may still receive earlier records: when one of them is read to its end, the task stops."""
     advances: dict[str, int] = {}
-    """The nodes whose time moves on without records, and by how many milliseconds."""
+    """The nodes whose time advances without records, and by how many milliseconds."""
     more_is_waiting: bool = False
-    """Whether something that was read before this ends is still on its way from other tasks."""
+    """Whether records that belong before the end are still on their way from other tasks."""
     lap: Lap | None = None
-    """Where the task is part of a circle: what it is to do until the next one. All else is told with the first."""
+    """For a task of a circle, the next lap. All other fields are sent with the first lap only."""
     begins: bool = True
     """Whether this is its first work in the attempt."""
 
 
 class StageWork(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a stage is to do in one attempt at a commit."""
+    """The work of a stage in one attempt at a commit."""
 
     application: str
     commit: int
     attempt: str
     tasks: list[TaskWork]
     now: int = 0
-    """The driver's wall clock, in ms, where it says that something is due: those of slots count as no earlier."""
+    """The driver's wall clock in ms, where it decides that something is due. Slots count theirs as no earlier."""
     only_settles: bool = False
-    """Whether tasks just take up what is committed."""
+    """Whether tasks only apply what is committed."""
 
 
 class TaskDone(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one task did; nobody sees any of it before the manifest."""
+    """The results of one task, invisible until the manifest is made."""
 
     task: str
     offsets: dict[str, int] = {}
     clock: int = EARLIEST
-    """How far in time its input is read, see ``TaskEntry``."""
+    """The clock up to which its input is read, see ``TaskEntry``."""
     left: dict[str, list[ExchangeRef]] = {}
-    """What it did not take of repartition topics, because it had to commit first."""
+    """The records of repartition topics that it did not take, because it had to commit first."""
     sinks: dict[str, list[Segment]] = {}
     exchange: dict[str, list[ExchangeRef]] = {}
     delta: FileRef | None = None
     numbers: Numbers = {}
     snapshot: int = -1
     base: Base | None = None
-    """All of its state, where it is published as a whole and not as ``delta``."""
+    """All of its state, if it is published as a whole and not as ``delta``."""
     metrics: dict[str, int] = {}
     observed: dict[str, int] = {}
-    """Figures that depend on where commits are, see ``Manifest``."""
+    """Metrics that depend on commit boundaries, see ``Manifest``."""
     records: int = 0
     read: int = 0
-    """Those of them that came from topics of the log."""
+    """How many of the records came from topics of the log."""
     lap: LapDone | None = None
-    """What there is to tell of a lap, but for the last one."""
+    """The result of a lap, except the last one."""
     is_lost: bool = False
-    """Whether the attempt is to be made again."""
+    """Whether the attempt has to be repeated."""
     error: str = ""
-    """Why the program has to stop; nothing of the commit counts then."""
+    """Why the program has to stop; then nothing of the commit counts."""
     error_type: str = ""
     is_disk_full: bool = False
-    """Whether the error is that of this machine's own disk, so that the task can go on elsewhere."""
+    """Whether the error is a full disk on this machine, so that the task can continue on another."""
