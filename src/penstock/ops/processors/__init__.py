@@ -1,1 +1,1 @@
-"""The Processor API at work: records one after the other through a processor of the user's."""
+"""The Processor API: records pass one by one through the user's processor."""

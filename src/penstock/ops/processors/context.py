@@ -1,4 +1,4 @@
-"""What a processor asks of its task, and where it sends its results (``ProcessorContextImpl``)."""
+"""The context of a processor: what it may ask of its task, and where its results go (``ProcessorContextImpl``)."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from penstock.record import Record
 from penstock.state.clock import StreamTime
 
 Failed = Callable[[Callable[[int], object], BaseException], None]
-"""What is told the function of a punctuation that raised, and what."""
+"""Called with the function of a punctuation that raised, and the error."""
 
 
 class TaskProcessorContext(KafkaNames, telling=False):
     """The context of one processor in one task.
 
     Args:
-        stores: the record views of the stores that it is connected to, by name.
-        children: the names of the steps behind it.
-        clock: makes and finds the numbers that are committed with the task, by name.
+        stores: the record views of the processor's stores, by name.
+        children: the names of the steps after it.
+        clock: returns numbers that are committed with the task, by name; it creates missing ones.
         task_time: the task's stream time.
     """
 
@@ -52,23 +52,23 @@ class TaskProcessorContext(KafkaNames, telling=False):
         self._stores = stores
         self._children = {name: number for number, name in enumerate(children)}
         self.children = len(children)
-        """How many steps are behind it."""
+        """The number of steps after it."""
         self._clock = clock
         self._task_time = task_time
         self.queues = {type_: PunctuationQueue() for type_ in PunctuationType}
         self._scheduled = 0
         self._is_starting = True
         self.has_scheduled = False
-        """Whether something was scheduled since this was last set to False."""
+        """True if something was scheduled since this was last set to False."""
         self.forwarded: list[Record] = []
-        """What was forwarded, in order."""
+        """The forwarded records, in order."""
         self.addressed: dict[int, int] = {}
-        """Of those that go to one step alone: their numbers in ``forwarded``, and the step's number."""
+        """For records that are forwarded to one step alone: from their index in ``forwarded`` to the step's number."""
         self.ends: list[int] = []
-        """How much had been forwarded when each record of the chunk had been processed."""
+        """For each processed record of the chunk, the number of records forwarded up to its end."""
         self._batch: Batch | None = None
         self._places: list[tuple[Any, int, int]] | None = None
-        """Where the records of the chunk came from, once somebody has asked."""
+        """The places of the chunk's records, once they have been asked for."""
         self._punctuating: int | None = None
         self.arrivals = NO_ARRIVALS
 
@@ -141,19 +141,19 @@ class TaskProcessorContext(KafkaNames, telling=False):
     # --- what the operator uses ----------------------------------------------------------------------------------
 
     def started(self) -> None:
-        """``init`` is over: what is scheduled from now on is not there again after a restart."""
+        """Note that ``init`` is over: punctuations scheduled from now on do not survive a restart."""
         self._is_starting = False
 
     def begin(self, batch: Batch) -> None:
-        """Take up the records of a chunk."""
+        """Start on the records of a chunk."""
         self._batch, self._places = batch, None
         self.ends = []
 
     def next_punctuation(self, reached: int) -> int | None:
-        """The position of the record behind which the next punctuation of the chunk is due.
+        """The position of the record after which the next punctuation of the chunk is due.
 
         Args:
-            reached: the position of the last record that the processor had; none is due before it.
+            reached: the position of the processor's last record; no punctuation is due before it.
         """
         at = self.queues[PunctuationType.STREAM_TIME].next_at()
         position = None if at is None else self.arrivals.first_at(max(at, 0))
@@ -161,10 +161,10 @@ class TaskProcessorContext(KafkaNames, telling=False):
 
     @contextmanager
     def punctuating(self, stream_time: int | None) -> Iterator[None]:
-        """While a punctuation is called: no record is being processed.
+        """Enter the state of a punctuation, in which no record is current.
 
         Args:
-            stream_time: the stream time then; None for that of the task.
+            stream_time: the stream time of the punctuation; None for the task's.
         """
         batch, self._batch, self._punctuating = self._batch, None, stream_time
         try:
@@ -173,10 +173,10 @@ class TaskProcessorContext(KafkaNames, telling=False):
             self._batch, self._punctuating = batch, None
 
     def call_due(self, type_: PunctuationType, now: int, failed: Failed) -> Iterator[int]:
-        """Call all punctuations whose time has come, the earliest first; behind each for when it was scheduled.
+        """Call all punctuations that are due, the earliest first. Yield the scheduled time of each after its call.
 
         Args:
-            failed: is told the function that raised, and what.
+            failed: called with the function that raised, and the error.
         """
         queue = self.queues[type_]
         while (punctuation := queue.take(now)) is not None:
@@ -196,18 +196,18 @@ class TaskProcessorContext(KafkaNames, telling=False):
         self.has_scheduled = False
 
     def take_forwarded(self) -> tuple[list[Record], dict[int, int]]:
-        """What was forwarded since the last call."""
+        """Return what was forwarded since the last call."""
         taken = self.forwarded, self.addressed
         self.forwarded, self.addressed = [], {}
         return taken
 
     def end(self) -> None:
-        """No record is being processed any more."""
+        """Note that no record is current."""
         self._batch, self._places = None, None
         self.ends = []
 
     def refused(self, store: str, kind: str) -> None:
-        """Count what a store left out because its retention has passed."""
+        """Count records that a store left out because its retention has passed."""
         position = self.position()
         reason = "expired-put" if kind == "version" else "expired-window-of-store"
         self._context.drop(self._node, np.array([NO_RECORD if position is None else position]), reason)
@@ -215,26 +215,26 @@ class TaskProcessorContext(KafkaNames, telling=False):
             self._context.expired(store, kind, 1)
 
     def position(self) -> int | None:
-        """The position of the record that is being processed."""
+        """The position of the current record."""
         if self._batch is None or len(self.ends) >= len(self._batch):
             return None
         return int(self._batch.position[len(self.ends)])
 
     def place(self) -> tuple[Any, int, int]:
-        """Topic, partition and offset of the record that is being processed."""
+        """Topic, partition and offset of the current record."""
         if self._places is None:
             assert self._batch is not None
             self._places = list(origins_of(self._context.facts, self._batch).rows())
         return self._places[len(self.ends)]
 
     def has_no_place(self) -> bool:
-        """Whether the record that is being processed was forwarded by a punctuation, so that no record caused it."""
+        """True if a punctuation forwarded the current record, so that no input record caused it."""
         assert self._batch is not None
         branches = order_columns(self._batch.order, len(self._batch), 2)[1]
         return int(branches[len(self.ends)]) == BEHIND
 
     def _next_time(self, type_: PunctuationType, interval: int) -> StreamTime:
-        """The time of a punctuation's first call, or that at which it was committed."""
+        """Return the time of a punctuation's first call, or the committed time of its next call."""
         is_kept = self._is_starting
         next_ = self._clock(clock_name(self._node, type_, self._scheduled)) if is_kept else StreamTime()
         if next_.now == -1:

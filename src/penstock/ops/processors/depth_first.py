@@ -1,4 +1,4 @@
-"""Processors whose records go on as soon as they are forwarded, in tasks where records go depth first."""
+"""Processors in tasks that process records depth first: what they forward is processed at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from penstock.record import Record
 
 
 class DepthFirstContext(TaskProcessorContext):
-    """The context of such a processor: where it forwards at once, ``forward`` is over when all is done behind it."""
+    """The context of a processor that forwards at once: ``forward`` returns when all later steps have processed the
+    record."""
 
     of: DepthFirstProcess
 
@@ -34,18 +35,18 @@ class DepthFirstContext(TaskProcessorContext):
 
 
 class DepthFirstProcess(Process):
-    """A processor that takes one record at a time, or a chunk as every other does."""
+    """A processor that takes either one record at a time, or a chunk like every other processor."""
 
     is_depth_first = False
-    """Whether what it forwards goes down at once."""
+    """True if forwarded records are processed at once."""
     down: Collector
-    """Takes records down at once."""
+    """Processes records at once."""
     failure: BaseException | None = None
-    """What failed behind it and is told already."""
+    """The error of a later step, which is reported already."""
 
     _order: Order = ()
     _number = 0
-    """How much it has forwarded at its place in the processing order."""
+    """The number of records forwarded so far at the current place in the processing order."""
     _given: Column | None = None
     _held: Origins | None = None
 
@@ -56,7 +57,7 @@ class DepthFirstProcess(Process):
         return own
 
     def receive(self, record: Batch) -> None:
-        """Process one record, and all that comes of it."""
+        """Process one record and everything that it causes."""
         record = self._context.decoded(self.node, record, "key", "value")
         if not len(record):
             return
@@ -77,7 +78,7 @@ class DepthFirstProcess(Process):
         self._go_on()
 
     def send(self, record: Record, to: dict[int, int]) -> None:
-        """Take a record down that the processor forwards."""
+        """Send on a forwarded record at once."""
         order = (*self._order, np.array([self._number]))
         self._number += 1
         try:
@@ -90,7 +91,7 @@ class DepthFirstProcess(Process):
     # --- punctuations --------------------------------------------------------------------------------------------
 
     def call_next(self, type_: PunctuationType, position: int, now: int) -> None:
-        """Call the next punctuation, and do all that comes of it."""
+        """Call the next punctuation, and process everything that it causes."""
 
         def failed(callback: Callable[[int], object], error: BaseException) -> None:
             self._failed(position, error, UserFunction(callback, 1, False, self._supplier.function.where))
@@ -109,6 +110,6 @@ class DepthFirstProcess(Process):
         self._fail(position, error, function)
 
     def _go_on(self) -> None:
-        """Raise what the processor caught and what is to stop the program."""
+        """Raise an error that the processor caught although it must stop the program."""
         if self.failure is not None:
             raise self.failure

@@ -1,4 +1,4 @@
-"""What processors have forwarded, on its way from records to columns."""
+"""Forwarded records, on their way from Python objects to columns."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class Forwarded:
 
     records: list[Record]
     addressed: dict[int, int]
-    """Of those that go to one step alone: their numbers, and the step's."""
+    """For records that are sent to one step alone: from the index of the record to the step's number."""
     order: Order
     given: Column | None = None
-    """For each the key of the record that it was forwarded for; None for what punctuations forwarded."""
+    """The key of the input record behind each forwarded record; None for records of punctuations."""
     held: Origins | None = None
-    """Where the records came from that they were forwarded for, as in ``Batch``."""
+    """The origins of the input records, as in ``Batch``."""
 
     def take(self, rows: IntArray) -> Forwarded:
-        """Those of these numbers, in their order."""
+        """Select records by index, in their order."""
         number = {row: new for new, row in enumerate(rows.tolist())}
         addressed = {number[row]: step for row, step in self.addressed.items() if row in number}
         given = None if self.given is None else self.given.take(rows)
@@ -43,7 +43,7 @@ class Forwarded:
         return Forwarded([self.records[row] for row in number], addressed, take_order(self.order, rows), given, held)
 
     def wrong_times(self) -> Iterator[tuple[int, ProcessingError]]:
-        """The records whose timestamps are none."""
+        """Yield the records with invalid timestamps."""
         _, _, times, _ = self._columns
         if set(map(type, times)) <= {int} and min(times, default=0) >= 0:
             return
@@ -58,14 +58,14 @@ class Forwarded:
                 )
 
     def wrong_headers(self) -> Iterator[tuple[int, ProcessingError]]:
-        """The records whose headers are none."""
+        """Yield the records with invalid headers."""
         *_, headers = self._columns
         for row, given in enumerate(headers) if any(headers) else ():
             if given and (why := why_no_headers(given)):
                 yield row, ProcessingError(f"it forwards a record whose headers cannot be written: {why}")
 
     def wrong_keys(self) -> Iterator[tuple[int, ProcessingError]]:
-        """The records that have another key than the record they were forwarded for."""
+        """Yield the records whose key differs from the key of their input record."""
         if self.has_given_keys:
             return
         given = [None] * len(self.records) if self.given is None else self.given.decoded()
@@ -84,14 +84,14 @@ class Forwarded:
 
     @property
     def has_given_keys(self) -> bool:
-        """Whether all have the very keys of the records that they were forwarded for."""
+        """True if all records have the very keys of their input records."""
         if self.given is None:
             return False
         return all(map(is_, self._columns[0], self.given.decoded()))
 
     @cached_property
     def _columns(self) -> tuple[list[Any], ...]:
-        """Keys, values, timestamps and headers."""
+        """The keys, values, timestamps and headers."""
         given = self.records
         return (
             [r.key for r in given],
@@ -104,7 +104,7 @@ class Forwarded:
         """Emit all records, as columns.
 
         Args:
-            children: how many steps are behind the processor.
+            children: the number of steps after the processor.
         """
         if not self.records:
             return

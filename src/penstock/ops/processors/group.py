@@ -1,7 +1,7 @@
-"""Processors that share stores: records go through all of them depth first, one after the other.
+"""Processors that share stores: each record passes through all of them, depth first, before the next record.
 
-Each of them is a step with results of its own; the records that come to it from outside wait until all members have
-theirs. Then they go through in processing order, and what a member forwards to another is processed at once.
+Each of them is a step with results of its own. Records from outside wait until all members have received theirs. They
+are then processed in order, and a record that one member forwards to another is processed at once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from penstock.rows import joined_column
 
 
 class MemberContext(TaskProcessorContext):
-    """The context of a processor in a group: what it forwards goes to the other members at once."""
+    """The context of a processor in a group: records that it forwards reach the other members at once."""
 
     member: Member
 
@@ -71,7 +71,7 @@ class Member(Process):
         """Become a member of a group.
 
         Args:
-            inner: of the steps behind it those that are members too, by their numbers.
+            inner: the later steps that are also members, by number.
         """
         self.group = group
         self._inner = inner
@@ -85,7 +85,7 @@ class Member(Process):
         return own
 
     def clear(self) -> None:
-        """Forget what was forwarded."""
+        """Forget the forwarded records."""
         self._outbox = _Sent([], {}, [], [], [])
         self._key: object = None
 
@@ -130,7 +130,7 @@ class Member(Process):
             self.group.failed(self, error, UserFunction(punctuation.callback, 1, False, where))
 
     def send(self, record: Record, child: int | None) -> None:
-        """Send a record on: to members behind this one at once, child by child, to others when the chunk ends."""
+        """Send a record on: to later members at once, child by child, to other steps at the end of the chunk."""
         if type(record.timestamp) is not int or record.timestamp < 0:
             raise next(error for _, error in Forwarded([record], {}, ()).wrong_times())
         if record.headers and (wrong := dict(Forwarded([record], {}, ()).wrong_headers())):
@@ -159,10 +159,10 @@ class Member(Process):
         sent.keys.append(self._key)
 
     def finish(self, turns: list[IntArray], out: Collector) -> None:
-        """Emit what it has forwarded.
+        """Emit the forwarded records.
 
         Args:
-            turns: for each turn of the group its place in the processing order.
+            turns: the place of each turn of the group in the processing order.
         """
         sent = self._outbox
         self.clear()
@@ -176,7 +176,7 @@ class Member(Process):
 
 
 class _Sent(NamedTuple):
-    """What a member has forwarded to steps outside of the group."""
+    """The records that a member has forwarded to steps outside of the group."""
 
     records: list[Record]
     addressed: dict[int, int]
@@ -186,14 +186,14 @@ class _Sent(NamedTuple):
 
 
 class _Entries(NamedTuple):
-    """The records that came from outside, in processing order."""
+    """The records from outside, in processing order."""
 
     members: list[Member]
     records: list[Record]
     positions: IntArray
     order: list[IntArray]
     held: Origins | None = None
-    """Where they came from, as in ``Batch``."""
+    """Their origins, as in ``Batch``."""
 
     def __len__(self) -> int:
         return len(self.records)
@@ -209,11 +209,11 @@ class Group:
         self.is_chunk = self.is_wall_clock = False
         self.turn = 0
         self.position: int | None = None
-        """That of the record that is being processed; None in a punctuation."""
+        """The position of the current record; None in a punctuation."""
         self.is_of_punctuation = False
-        """Whether the record that is being processed was forwarded by a punctuation in front of the group."""
+        """True if the current record was forwarded by a punctuation of a step before the group."""
         self.stream_time: int | None = None
-        """In a punctuation by stream time."""
+        """The stream time of a punctuation by stream time; None otherwise."""
         self.arrivals: Arrivals = NO_ARRIVALS
         self._number = 0
         self._held: Origins | None = None
@@ -221,7 +221,7 @@ class Group:
         self._punctuated: list[tuple[int, int, int, int]] = []
 
     def place(self) -> tuple[Any, int, int]:
-        """Where the record came from that is being processed."""
+        """The origin of the current record."""
         assert self.position is not None
         own = None if self._held is None else self._held.slice(self.turn, self.turn + 1)
         if own is None or own.offset[0] == OF_CAUSE:
@@ -229,22 +229,22 @@ class Group:
         return next(own.rows())
 
     def held_at(self, turns: IntArray) -> Origins | None:
-        """Where the records came from that some turns are about, as in ``Batch``; punctuations come behind them."""
+        """The origins of the records of some turns, as in ``Batch``; the turns of punctuations come last."""
         if self._held is None:
             return None
         none = len(self._held.offset)
         return self._held.join(Origins.alike(1, OF_CAUSE)).take(np.minimum(turns, none))
 
     def next_number(self) -> int:
-        """For what is forwarded, in order."""
+        """Return the next number in the order of forwarded records."""
         self._number += 1
         return self._number
 
     def finish(self, outs: Sequence[Collector]) -> None:
-        """Have all members process what came to them, and call what is due.
+        """Let all members process their records, and call the punctuations that are due.
 
         Args:
-            outs: take what each of them forwards.
+            outs: for each member, the collector of its forwarded records.
         """
         for member in self.members:
             member.start()
@@ -277,7 +277,8 @@ class Group:
             member.finish(turns, out)
 
     def failed(self, member: Member, error: BaseException, function: UserFunction) -> None:
-        """A member failed on a record or in a punctuation; others that wait for it to come back go on."""
+        """Handle the failure of a member on a record or in a punctuation. Members that wait for its call to return
+        continue."""
         if error is self._failure:
             raise error
         position = NO_RECORD if self.position is None else self.position
@@ -301,14 +302,14 @@ class Group:
             self.position = self.stream_time = None
 
     def _process(self, entries: _Entries, first: int, stop: int) -> int:
-        """Process records until one schedules a punctuation; the number of the next."""
+        """Process records until one of them schedules a punctuation; return the index of the next record."""
         self._has_scheduled()
         for number in range(first, stop):
             moving.steps += 1
             self.turn, self.position = number, int(entries.positions[number])
             self.is_of_punctuation = len(entries.order) > 1 and int(entries.order[1][number]) == BEHIND
             entries.members[number].receive(entries.records[number])
-            if self._failure is not None:  # a processor caught what must stop the program
+            if self._failure is not None:  # a processor caught an error that must stop the program
                 raise self._failure
             if self._has_scheduled():
                 return number + 1
@@ -326,7 +327,7 @@ class Group:
         return min(times, default=None)
 
     def _call_due(self, type_: PunctuationType, position: int, now: int, entries: int) -> None:
-        """Call all punctuations whose time has come, the earliest first."""
+        """Call all punctuations that are due, the earliest first."""
         self.position = None
         while (at := self._next_at(type_)) is not None and at <= now:
             member = next(one for one in self.members if one.own.queues[type_].next_at() == at)
@@ -346,7 +347,7 @@ class Group:
         self._has_scheduled()
 
     def _turns(self, entries: _Entries) -> list[IntArray]:
-        """For each record and each punctuation its place in the processing order."""
+        """The place of each record and each punctuation in the processing order."""
         depth = max(len(entries.order), 4)
         called = np.array(self._punctuated, np.int64).reshape(-1, 4)
         none = np.zeros(len(entries), np.int64), np.zeros(len(called), np.int64)
@@ -359,7 +360,7 @@ class Group:
 
 
 def _entries(batches: list[tuple[Member, Batch]]) -> _Entries:
-    """Records of several members, merged."""
+    """Merge the records of several members."""
     if not batches:
         return _Entries([], [], np.zeros(0, np.int64), [np.zeros(0, np.int64)])
     every = [batch for _, batch in batches]

@@ -1,4 +1,4 @@
-"""Operators that have something of the user's with a life of its own: a processor, or a transformer of values."""
+"""Operators that host a user's object with a life cycle: a processor, or a transformer of values."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from penstock.processor import STREAM_TIME, WALL_CLOCK_TIME, PunctuationType
 
 
 class Hosting(Operator):
-    """Has it made when the first chunk comes, for then its stores are there, and calls its punctuations.
+    """Creates the object at the first chunk, when its stores are open, and calls its punctuations.
 
     Args:
-        context_of: makes the context of a new one.
+        context_of: creates the context of a new object.
     """
 
     def __init__(
@@ -43,16 +43,16 @@ class Hosting(Operator):
         self._hosted: Any = None
         self.own = self.new_context()
         self._reached = -1
-        """The position of the last record of the chunk that came here."""
+        """The position of the last record of the chunk that reached this step."""
 
     def new_context(self) -> TaskProcessorContext:
-        """The context of a new one."""
+        """Create the context of a new object."""
         return self._context_of()
 
     # --- its life ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Make it, unless it is there."""
+        """Create the object, unless it exists."""
         if self._hosted is not None:
             return
         self.own = self.new_context()
@@ -80,15 +80,15 @@ class Hosting(Operator):
 
     @abstractmethod
     def _check_start(self) -> None:
-        """Refuse what it may not do in ``init``."""
+        """Refuse actions that are not allowed in ``init``."""
 
     def restart(self) -> None:
-        """The transaction was rolled back: it may know what never happened, so a new one takes its place."""
+        """Replace the object after a rollback, since it may know of things that never happened."""
         self.views.abandon()
         self.close()
 
     def close(self) -> None:
-        """End its life."""
+        """Close the object."""
         hosted, self._hosted = self._hosted, None
         if hosted is not None:
             hosted.close()
@@ -102,11 +102,11 @@ class Hosting(Operator):
     # --- punctuations --------------------------------------------------------------------------------------------
 
     def next_at(self, type_: PunctuationType) -> int | None:
-        """When its next punctuation is due."""
+        """The time of its next punctuation."""
         return self._begin().queues[type_].next_at()
 
     def end_of_chunk(self, out: Collector) -> None:
-        """Call the punctuations that are due behind the last record that came here."""
+        """Call the punctuations that are due after the last record that reached this step."""
         own = self._begin()
         position, self._reached = own.next_punctuation(self._reached), -1
         if position is None:
@@ -126,8 +126,8 @@ class Hosting(Operator):
 
     @abstractmethod
     def _punctuate(self, position: int, now: int, type_: PunctuationType) -> None:
-        """Call all punctuations whose time has come."""
+        """Call all punctuations that are due."""
 
     def _send_punctuated(self, out: Collector) -> None:
-        """Emit what punctuations forwarded."""
+        """Emit the records that punctuations forwarded."""
         return

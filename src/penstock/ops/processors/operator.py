@@ -1,7 +1,7 @@
-"""``process``: each record through a processor of the user's, and what it forwards (``ProcessorNode``).
+"""``process``: passes each record through the user's processor and emits what it forwards (``ProcessorNode``).
 
-A chunk goes through record by record; stream-time punctuations are called between the records where stream time reaches
-them, whichever source of the task the record came from that moved it.
+A chunk is processed record by record. Stream-time punctuations are called between records, where stream time reaches
+them; any source of the task may advance it.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from penstock.serdes import Serde
 
 
 class _Punctuated(NamedTuple):
-    """What punctuations forwarded."""
+    """The records that punctuations forwarded."""
 
     records: list[Record]
     addressed: dict[int, int]
     positions: list[int]
-    """For each the position behind which it stands."""
+    """For each record, the position after which it is placed."""
     times: list[int]
-    """And for when the punctuation was scheduled."""
+    """For each record, the time for which its punctuation was scheduled."""
 
 
 class Process(Hosting):
     """A processor in one task.
 
     Args:
-        types: of the keys and values that it forwards.
+        types: the types of the keys and values that it forwards.
         number: the step's number in the task, for the order in which punctuations of one time are called.
     """
 
@@ -101,7 +101,7 @@ class Process(Hosting):
         self._send_punctuated(out)
 
     def _process(self, records: Iterator[Record]) -> int:
-        """Process records until one schedules a punctuation; the number of the next."""
+        """Process records until one of them schedules a punctuation; return the index of the next record."""
         own = self.own
         process: Callable[[Record], object] = self._hosted.process
         forwarded, ends = own.forwarded, own.ends
@@ -127,7 +127,7 @@ class Process(Hosting):
     # --- punctuations --------------------------------------------------------------------------------------------
 
     def _aside(self, position: int) -> None:
-        """Call punctuations between two records of a chunk."""
+        """Call punctuations that are due between two records of a chunk."""
         own = self.own
         before = own.take_forwarded()
         self._punctuate(position, own.arrivals.time_at(position), STREAM_TIME)
@@ -152,7 +152,7 @@ class Process(Hosting):
     def _send(
         self, batch: Batch, ends: list[int], records: list[Record], addressed: dict[int, int], out: Collector
     ) -> None:
-        """Emit what was forwarded for the records of a batch."""
+        """Emit the records that were forwarded for the records of a batch."""
         if not records:
             return
         counts = np.diff(np.array(ends), prepend=0)
@@ -171,7 +171,7 @@ class Process(Hosting):
             self._emit(Forwarded(records, punctuated.addressed, places), out)
 
     def _emit(self, forwarded: Forwarded, out: Collector) -> None:
-        """Emit forwarded records, without those that cannot be."""
+        """Emit forwarded records, without the invalid ones."""
         wrong = dict(forwarded.wrong_times()) | dict(forwarded.wrong_headers())
         if self._keeps_keys:
             wrong |= dict(forwarded.wrong_keys())

@@ -1,7 +1,7 @@
-"""When which function is called because time has come (``PunctuationQueue``, ``PunctuationSchedule``).
+"""The schedule of punctuations (``PunctuationQueue``, ``PunctuationSchedule``).
 
-The next time of a punctuation that ``init`` scheduled belongs to the commit, so that it goes on after a restart where
-it was: a time is neither missed nor called twice. One that is cancelled stays so.
+The next time of a punctuation that ``init`` scheduled is part of the commit, so that a restart resumes the schedule: no
+call is missed or made twice. A cancelled punctuation stays cancelled.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from penstock.processor import PunctuationType
 from penstock.state.clock import StreamTime
 
 BEHIND = 2**40
-"""Stands in the second column of ``order`` where a punctuation sent a record: behind all that the record at that
-position caused."""
+"""Marks, in the second column of ``order``, a record that a punctuation sent: it comes after everything that the record
+at its position caused."""
 
 _CANCELLED = -2
 
 
 def existing(time: int) -> int:
-    """The time of a call; one behind the end of time is cancelled."""
+    """Return the time of a call; a punctuation past the largest time is cancelled."""
     return time if time <= LATEST else _CANCELLED
 
 
 class Punctuation:
-    """One that has been scheduled; users have it to ``cancel`` it.
+    """A scheduled punctuation; users receive it to ``cancel`` it.
 
     Args:
         next_: holds the time of the next call, and is committed and rolled back with the task.
@@ -50,11 +50,11 @@ class Punctuation:
         return self._next.now == _CANCELLED
 
     def cancel(self) -> None:
-        """Have it called no more."""
+        """Cancel all further calls."""
         self._next.now = _CANCELLED
 
     def called(self, now: int) -> None:
-        """It was called: the next time is an interval later; those that time has jumped over are left out."""
+        """Note a call: the next one is due an interval later. Calls that time has jumped over are left out."""
         missed = (now - self.at) // self.interval
         self._next.now = existing(self.at + (missed + 1) * self.interval)
 
@@ -66,7 +66,7 @@ class _Due(NamedTuple):
 
 
 class PunctuationQueue:
-    """The punctuations of a processor that follow one kind of time."""
+    """The punctuations of a processor that follow the same kind of time."""
 
     def __init__(self) -> None:
         self._queue: list[_Due] = []
@@ -76,24 +76,24 @@ class PunctuationQueue:
             heapq.heappush(self._queue, _Due(punctuation.at, punctuation.number, punctuation))
 
     def next_at(self) -> int | None:
-        """The time of the next call; None when there is none."""
+        """The time of the next call; None if there is none."""
         while self._queue and self._queue[0].punctuation.is_cancelled:
             heapq.heappop(self._queue)
         return self._queue[0].at if self._queue else None
 
     def take(self, now: int) -> Punctuation | None:
-        """One whose time has come, to be called and added again."""
+        """Take a punctuation that is due out of the queue, to call it and add it again; None if none is due."""
         at = self.next_at()
         return heapq.heappop(self._queue).punctuation if at is not None and at <= now else None
 
 
 WALL_CLOCK = re.compile(r"-wall-clock-\d+$")
-"""The end of the name under which the next time of a punctuation by the wall clock is kept."""
+"""The suffix of the name under which the next time of a wall-clock punctuation is kept."""
 _KINDS = {PunctuationType.STREAM_TIME: "stream-time", PunctuationType.WALL_CLOCK_TIME: "wall-clock"}
 
 
 def clock_name(node: str, type_: PunctuationType, number: int) -> str:
-    """Under which name the next time of a punctuation is kept with the task's stream times.
+    """The name under which the next time of a punctuation is kept with the task's stream times.
 
     >>> clock_name("KSTREAM-PROCESSOR-0000000001", PunctuationType.WALL_CLOCK_TIME, 0)
     'KSTREAM-PROCESSOR-0000000001-wall-clock-0'

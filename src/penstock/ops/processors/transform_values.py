@@ -1,4 +1,4 @@
-"""``transform_values``: the values of a table through a transformer of the user's (``KTableTransformValues``)."""
+"""``transform_values``: passes the values of a table through the user's transformer (``KTableTransformValues``)."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from penstock.serdes import Serde
 
 
 class TransformValues(Hosting, TableMapValues):
-    """Calls the transformer with each new value, deletions too, and with each old one that somebody needs and no store
-    has."""
+    """Calls the transformer with each new value, including deletions, and with each old value that a later step needs
+    and no store has."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class TransformValues(Hosting, TableMapValues):
         if self._store is not None or not self._sends_old or batch.old is None:
             super().step(batch, out)
             return
-        # of each row the new value and then the old one, as Kafka Streams does: what the transformer keeps tells of it
+        # for each row the new and then the old value, as in Kafka Streams: the transformer's state shows the order
         old = self._context.of_old_values()
         kept, results = self._made(
             self._rows(batch, batch.value, False, self._context), self._rows(batch, batch.old, True, old)
@@ -74,7 +74,7 @@ class TransformValues(Hosting, TableMapValues):
         out.emit(replace(batch, value=value, old=before))
 
     def mapped(self, batch: Batch, values: Column, is_old: bool = False) -> tuple[Column, BoolArray]:
-        """The transformed values of all rows; and for which rows the transformer did not fail."""
+        """Return the transformed values of all rows, and True for the rows whose transformer call did not fail."""
         self.start()
         kept, results = self._made(self._rows(batch, values, is_old, self._context))
         column: Column = ValuesColumn(results, self._value)
@@ -84,13 +84,15 @@ class TransformValues(Hosting, TableMapValues):
         return self._in_place(kept, column, len(batch))
 
     def _rows(self, batch: Batch, values: Column, is_old: bool, context: Context) -> Batch:
-        """The rows that can be read; behind their order their numbers, and whether these are old values."""
+        """The rows that can be read. Their row numbers, and whether their values are old, are added to the end of their
+        order."""
         order = (*batch.order, np.arange(len(batch)), np.full(len(batch), int(is_old)))
         part = Batch(batch.key, values, batch.timestamp, order, batch.headers, batch.placed, held=batch.held)
         return context.decoded(self.node, part, "key", "value")
 
     def _made(self, *parts: Batch) -> tuple[Batch, list[Any]]:
-        """The results of rows, in their order, and of which; punctuations are called where stream time reaches them."""
+        """Return the results of rows in order, and their rows. Punctuations are called where stream time reaches
+        them."""
         part = merge(list(parts)) if any(map(len, parts)) else parts[0]
         done = 0
         results: list[Any] = []
@@ -116,7 +118,7 @@ class TransformValues(Hosting, TableMapValues):
         return part.take(fine), [results[row] for row in fine.tolist()]
 
     def _transform(self, part: Batch) -> tuple[list[Any], list[int]]:
-        """The result of each row, and which rows failed."""
+        """Return the result of each row, and the rows that failed."""
         results, failed = call_each(self._transformed, len(part), part.key.decoded(), part.value.decoded())
         failed = sorted([*failed, *no_results(results)], key=itemgetter(0))
         was_old = _was_old(part)
@@ -137,7 +139,7 @@ class TransformValues(Hosting, TableMapValues):
             pass
 
     def _called(self, position: int, now: int, type_: PunctuationType) -> Iterator[None]:
-        """Call all punctuations whose time has come, one after the other."""
+        """Call all punctuations that are due, one after the other."""
 
         def failed(callback: Callable[[int], object], error: BaseException) -> None:
             function = UserFunction(callback, 1, False, self._supplier.function.where)
@@ -157,7 +159,7 @@ class TransformValues(Hosting, TableMapValues):
             )
 
     def _check_schedules_at_first(self) -> None:
-        """Refuse one that scheduled something for a row."""
+        """Refuse a transformer that scheduled a punctuation while transforming a row."""
         if self.own.has_scheduled:
             raise ProcessingError(
                 f"{self.node}: a transformer of transform_values schedules punctuations in init, and not while it "
@@ -171,7 +173,7 @@ class TransformValues(Hosting, TableMapValues):
             self.own.ends.append(0)
 
     def _in_place(self, kept: Batch, column: Column, count: int) -> tuple[Column, BoolArray]:
-        """The results of the rows that did not fail, null for the others."""
+        """The results of the rows that did not fail, and null for the others."""
         fine = np.ones(count, np.bool_)
         if len(kept) == count:
             return column, fine
@@ -184,14 +186,14 @@ class TransformValues(Hosting, TableMapValues):
 
 
 def _numbers(part: Batch) -> IntArray:
-    """The numbers of rows that ``_rows`` put behind the order."""
+    """The row numbers that ``_rows`` added to the end of the order."""
     numbers = part.order[-2]
     assert isinstance(numbers, np.ndarray)
     return numbers
 
 
 def _was_old(part: Batch) -> BoolArray:
-    """Which of them are old values."""
+    """True for rows with old values."""
     is_old = part.order[-1]
     assert isinstance(is_old, np.ndarray)
     return np.equal(is_old, 1)

@@ -1,4 +1,4 @@
-"""The stores of a processor: open while it works, closed between chunks."""
+"""The stores of a processor: open while it works, and closed between chunks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.errors import StoreError
 
 
 class RecordView(Protocol):
-    """A store as processors see it: record by record, with what they wrote."""
+    """A store as processors see it: one record at a time, including their own writes."""
 
     on_refused: Callable[[str, str], object]
 
@@ -19,23 +19,23 @@ class RecordView(Protocol):
         """Open it for a chunk.
 
         Args:
-            keys: those that the chunk will likely ask for.
+            keys: the keys that the chunk will probably ask for.
         """
 
     def end(self) -> None:
-        """Write what changed into the store, and close it."""
+        """Write the changes into the store, and close it."""
 
     def abandon(self) -> None:
-        """Forget what changed, and close it."""
+        """Discard the changes, and close it."""
 
     def hold(self) -> None:
-        """Keep it open until ``release``, whoever begins and ends in between."""
+        """Keep it open until ``release``, even if others begin and end in between."""
 
     def release(self) -> None:
-        """Write what changed into the store, and close it."""
+        """Write the changes into the store, and close it."""
 
     def sync(self) -> None:
-        """Write what changed into the store while it is held, and take up what others write into it."""
+        """Write the changes into the store while it is held, and load what others have written."""
 
 
 class Views:
@@ -44,19 +44,19 @@ class Views:
     def __init__(self, views: Mapping[str, RecordView], read_only: Mapping[str, RecordView]):
         self._views = [*views.values(), *read_only.values()]
         self.on_refused: Callable[[str, str], object] | None = None
-        """Called when a store leaves out what its retention has passed, with its name and what that was."""
+        """Called when a store leaves out records because its retention has passed, with its name and its kind."""
         self.by_name: dict[str, Any] = {**views, **{name: ReadOnly(name, view) for name, view in read_only.items()}}
 
     @classmethod
     def union(cls, several: Iterable[Views]) -> Views:
-        """All views of several processors, each once."""
+        """The views of several processors, each once."""
         united = cls({}, {})
         united._views = list({id(view): view for views in several for view in views._views}.values())
         return united
 
     @contextmanager
     def open(self, keys: Column | None) -> Iterator[None]:
-        """While the processor works on a chunk; what it wrote is kept unless the chunk fails.
+        """Open the views while the processor works on a chunk. Its writes are kept unless the chunk fails.
 
         Args:
             keys: the keys of the chunk's records.
@@ -73,7 +73,7 @@ class Views:
             raise
 
     def report(self) -> None:
-        """Be told of what the stores refuse."""
+        """Report to ``on_refused`` what the stores leave out."""
         for view in self._views if self.on_refused is not None else ():
             view.on_refused = self.on_refused  # type: ignore[assignment]
 
@@ -86,7 +86,7 @@ _WRITES = frozenset(("put", "put_all", "put_if_absent", "delete", "remove"))
 
 
 class ReadOnly:
-    """A global store as processors see it: only its own topic writes it (``GlobalReadOnlyDecorator``)."""
+    """A global store as processors see it: read-only, since only its topic writes it (``GlobalReadOnlyDecorator``)."""
 
     def __init__(self, name: str, view: Any):
         self._name = name

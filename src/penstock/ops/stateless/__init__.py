@@ -1,1 +1,1 @@
-"""Operators that keep nothing: each record by itself."""
+"""Operators without state: each record is processed by itself."""

@@ -8,7 +8,7 @@ from penstock.ops.core.operator import Collector, Operator
 
 
 class Filter(Operator):
-    """Keeps the records for which a predicate holds, or does not."""
+    """Keeps the records for which a predicate is true, or for which it is false."""
 
     def __init__(self, caller: Caller, negate: bool):
         self._caller = caller

@@ -14,7 +14,7 @@ from penstock.serdes import Serde
 
 
 class FlatMap(Operator):
-    """The pairs that a function returns for each record; ``key`` is None when it returns values alone."""
+    """Emits the pairs that a function returns for each record; ``key`` is None if it returns only values."""
 
     def __init__(self, caller: Caller, key: Serde | None, value: Serde):
         self._caller = caller

@@ -1,4 +1,4 @@
-"""What comes before a repartition topic: records without a key vanish."""
+"""The filter before a repartition topic, which leaves out records without a key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class KeyFilter(Operator):
     """Leaves out the records without a key, silently, as Kafka Streams does before repartition topics.
 
     Args:
-        keeps_null_keys: let them through, because they mean something to a join downstream.
+        keeps_null_keys: let them through, because a later join needs them.
     """
 
     def __init__(self, node: str, context: Context, keeps_null_keys: bool = False):

@@ -1,4 +1,5 @@
-"""The end of a sub-topology: records in the types of the topic they go to, and where each goes if that is chosen."""
+"""The end of a sub-topology: gives records the types of their output topic, and picks the topic and partition if chosen
+by a function."""
 
 from __future__ import annotations
 
@@ -25,13 +26,14 @@ _A_TOPIC = "the name of a topic: letters, digits, dots, underscores and hyphens"
 
 
 class Sink(Operator):
-    """Makes sure that keys and values can be written; records that cannot are left out as the context says.
+    """Checks that keys and values can be encoded; the context handles the records that cannot.
 
     Args:
-        topic: the topic that all records go to; empty where it is chosen for each.
-        selector: chooses it, of (key, value).
-        partitioner: chooses a record's partition, of (topic, key, value, partitions) or (key, value, partitions).
-        makes_topics: whether topics that are chosen and do not exist are made.
+        topic: the output topic; empty if it is chosen for each record.
+        selector: chooses the topic; a function of (key, value).
+        partitioner: chooses a record's partition; a function of (topic, key, value, partitions) or (key, value,
+            partitions).
+        makes_topics: create chosen topics that do not exist.
     """
 
     def __init__(
@@ -76,7 +78,7 @@ class Sink(Operator):
         return batch.keep(np.array([topic not in refused for topic in topics], np.bool_)) if refused else batch
 
     def _refusal(self, topic: str) -> PenstockError | None:
-        """Why records cannot go to a topic."""
+        """Why a topic does not accept records; None if it does."""
         if topic in self._context.facts.internal_topics:
             return ConfigError(f"topic {topic!r} is internal: the topology repartitions through it; choose another one")
         try:
@@ -103,7 +105,7 @@ class Sink(Operator):
     def _only_fitting(
         self, numbered: Batch, chosen: list[Any], several: list[int], partitioner: Caller
     ) -> tuple[Batch, list[Any]]:
-        """Without the records for which no partition was chosen that there is: they have failed."""
+        """Fail the records whose chosen partition does not exist, and return the others."""
         counts = [several[row] for row in _last(numbered.order).tolist()]
         fits = [_are_partitions(_partitions(one), count) for one, count in zip(chosen, counts, strict=True)]
         for row in [row for row, fit in enumerate(fits) if not fit]:
@@ -130,7 +132,7 @@ def _is_name(topic: Any) -> bool:
 
 
 def _partitions(chosen: Any) -> Any:
-    """What a partitioner chose as a list; -1 is Kafka's own choice."""
+    """A partitioner's choice as a list; -1 is Kafka's own choice."""
     if chosen is None:
         return [-1]
     if isinstance(chosen, set | frozenset | list | tuple):
@@ -143,5 +145,5 @@ def _are_partitions(chosen: list[Any], count: int) -> bool:
 
 
 def as_type(column: Column, serde: Serde) -> Column:
-    """A column as it is to be written in a type."""
+    """Convert a column to the type in which it is written."""
     return column if column.serde == serde else ValuesColumn(column.decoded(), serde)

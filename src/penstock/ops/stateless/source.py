@@ -1,4 +1,4 @@
-"""Records as they come in: their time, and whether they can be read."""
+"""Records as they arrive: sets their times and checks that they can be read."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from penstock.timestamps import FailOnInvalidTimestamp
 
 
 class Source(Operator):
-    """Takes the time from where the user says, and finds records that do not decode before anybody works on them.
+    """Sets the time of each record as the user says, and leaves out records that do not decode before any step uses
+    them.
 
     Args:
-        clock: gives clocks by their names: that of the source, whose records' lateness is how far they are behind it,
-            and those of partitions.
-        is_internal: whether it reads a repartition topic.
-        decodes: which of ``key`` and ``value`` somebody downstream looks into; the others are not decoded.
+        clock: returns clocks by name: the clock of the source, which record lateness is measured against, and those of
+            partitions.
+        is_internal: True if it reads a repartition topic.
+        decodes: which of ``key`` and ``value`` later steps use; the others are not decoded.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Source(Operator):
         arguments = [values] if caller.function.arity == 1 else [batch.key.decoded(), values]
         batch, times = caller.rows(batch, *arguments)
         if set(map(type, times)) != {int}:
-            times = [one if (ms := parsed(one)) is None else ms for one in times]  # what is no time is refused below
+            times = [one if (ms := parsed(one)) is None else ms for one in times]  # invalid times are refused below
         batch, times = caller.check(batch, times, is_time, EXPECTED)
         batch = replace(batch, timestamp=np.array(times, np.int64))
         self._context.drop(self._node, batch.position[batch.timestamp < 0], INVALID)

@@ -1,4 +1,4 @@
-"""``split``: each record goes down the first branch whose predicate holds."""
+"""``split``: each record takes the first branch whose predicate is true."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.ops.core.operator import Collector, Operator, PassThrough
 
 
 class Split(Operator):
-    """Each record down one branch; a branch without a predicate takes what is left when its turn comes last."""
+    """Sends each record down one branch; the branch without a predicate, if any, comes last and takes the rest."""
 
     def __init__(self, callers: list[Caller | None]):
         self._callers = callers
@@ -26,7 +26,7 @@ class Split(Operator):
 
 
 class Branch(PassThrough):
-    """Takes what goes down its own branch."""
+    """Takes the records of its own branch."""
 
     def __init__(self, index: int):
         self.index = index

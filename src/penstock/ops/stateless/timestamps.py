@@ -1,4 +1,5 @@
-"""The times of records as they come in (``RecordQueue``): carried, extracted, or none, so that they are dropped."""
+"""The times of incoming records (``RecordQueue``): from the record itself, or from an extractor. Records with negative
+times are dropped."""
 
 from __future__ import annotations
 
@@ -26,10 +27,10 @@ _Place = tuple[str | None, int, int]
 
 
 class ExtractedTimes:
-    """Gives the records of a source the times that an extractor takes from them.
+    """Sets the times of a source's records to those that an extractor returns.
 
     Args:
-        clock: gives the clock of a name, which belongs to the commit: each partition has one.
+        clock: returns a clock by name; each partition has one, which is part of the commit.
     """
 
     def __init__(self, node: str, extractor: Extractor, context: Context, clock: Callable[[str], StreamTime]):
@@ -39,7 +40,7 @@ class ExtractedTimes:
         self._clock = clock
 
     def of(self, batch: Batch) -> Batch:
-        """The records with their times; those whose time is negative are dropped."""
+        """Return the records with their times; records with negative times are dropped."""
         if not len(batch):
             return batch
         if self._extractor.is_wall_clock:
@@ -65,7 +66,7 @@ class ExtractedTimes:
         return batch.keep(batch.timestamp >= 0)
 
     def _time_of(self, record: ConsumerRecord) -> int:
-        """The time of a record, which moves its partition's time on."""
+        """The time of a record; advances the clock of its partition."""
         clock = self._clock(clock_name(record.topic, record.partition))
         time = parsed(self._extractor.function.call(record, clock.now))
         if time is None or not is_time(time):
@@ -84,11 +85,11 @@ class ExtractedTimes:
 
 
 def is_time(given: Any) -> bool:
-    """Whether something is a time; negative ones are, and their records are dropped."""
+    """True if a value is a valid time; negative times are valid, but their records are dropped."""
     time = parsed(given)
     return time is not None and -(2**63) <= time < 2**63
 
 
 def clock_name(topic: str | None, partition: int) -> str:
-    """Under which name the time of a partition is kept."""
+    """The name under which the clock of a partition is kept."""
     return f"partition-time of {topic}/{partition}"

@@ -1,1 +1,1 @@
-"""``suppress``: updates held back for a time, or until the window closes (KIP-328)."""
+"""``suppress``: holds updates back for a time, or until the window closes (KIP-328)."""

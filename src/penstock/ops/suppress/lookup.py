@@ -1,4 +1,4 @@
-"""Looking values up in suppressed tables."""
+"""Look-ups in suppressed tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.state.kinds.held import unpack
 
 
 class SuppressLookup(Lookup):
-    """In a suppressed table: a key that is held back has the value that was sent on last (KIP-328)."""
+    """Looks up values of a suppressed table: a key that is held back has the value that was emitted last (KIP-328)."""
 
     def __init__(self, above: Lookup, context: Context, buffer: TimeOrderedBuffer, until_close: bool):
         self._above = above
@@ -43,7 +43,7 @@ class SuppressLookup(Lookup):
         )
 
     def _prior_values(self, keys: Keys, codes: IntArray, times: IntArray, batch: Batch) -> PriorValues:
-        """The prior values when the records of a batch are processed."""
+        """The prior values at the time when the records of a batch are processed."""
         at, values = self._buffer.held(keys, times)
         is_held = at >= 0
         prior = unpack(values.data.drop_null()).prior if is_held.any() else nulls(0)

@@ -1,4 +1,4 @@
-"""``suppress``: holds updates of a table back until their time has come, or until there is no more room (KIP-328)."""
+"""``suppress``: holds updates of a table back until they are due, or until the buffer is full (KIP-328)."""
 
 from __future__ import annotations
 
@@ -30,25 +30,26 @@ EMITTED = "suppression-emit-total"
 COUNT = "suppression-buffer-count"
 SIZE = "suppression-buffer-size"
 OVERTIME = "intermediate-result-suppression-overtime"
-"""How much longer a result was held back than was needed: the time from its last update until it was due."""
+"""Metric: how long a result was held back beyond its due time; measured from its last update."""
 
 _BEHIND = 2**62
-"""Behind all that records cause that are sent on."""
+"""Sorts after everything that emitted records cause."""
 
 _AT_ONCE = 8192
-"""How much of what lies on disk and is due is read at once."""
+"""How many due entries on disk are read at once."""
 
 _CONTEXT_BYTES = 8 + 8 + 8 + 4
-"""What Kafka Streams counts for an entry besides its data: the buffer's time, the record's time, offset, partition."""
+"""The bytes that Kafka Streams counts for an entry apart from its data: the buffer's time, the record's time, offset,
+partition."""
 
 
 class Suppress(Operator):
     """Holds updates back in a buffer.
 
     Args:
-        until_close: send final results of windows: the time of an entry is the end of its window, and deletions are
-            not sent on, since nothing was sent before. Otherwise the time is that of the update that began it.
-        limits: what the buffer may hold, and what happens when it would hold more.
+        until_close: emit final results of windows: the time of an entry is the end of its window, and deletions are
+            left out, since nothing was emitted before. Otherwise the time of an entry is that of its first update.
+        limits: the size of the buffer, and what happens when it is full.
     """
 
     def __init__(
@@ -80,7 +81,8 @@ class Suppress(Operator):
             self._hold(batch, out)
 
     def _hold(self, batch: Changes, out: Collector) -> None:
-        """Hold updates, and emit what goes; when very much of what lies on disk is due, it is read in pieces."""
+        """Hold updates, and emit the entries that are due. If very many entries on disk are due, they are read in
+        pieces."""
         if not out.sends_at_once or not self._reads_in_pieces(batch):
             self._hold_together(batch, out)
         elif len(batch) > 1:
@@ -91,7 +93,7 @@ class Suppress(Operator):
             self._burst(batch, out)
 
     def _reads_in_pieces(self, batch: Changes) -> bool:
-        """Whether more is due than is to be read at once, and all of it goes."""
+        """True if more entries are due than fit into one read, and all of them will be emitted."""
         stream_time = max(self._clock.now, int(batch.timestamp.max()))
         return not self._limits.are_any and self._buffer.is_due_more_than(stream_time, _AT_ONCE)
 
@@ -104,7 +106,7 @@ class Suppress(Operator):
         out.emit(self._sent_on(work, outcome))
 
     def _burst(self, batch: Changes, out: Collector) -> None:
-        """Hold one update that makes very many others due like any other; then all those go."""
+        """Process one update that makes very many others due: hold it like any other, then emit all of those."""
         work = self._work(batch, self._clock.advance(batch.timestamp) - self._buffer.retention)
         outcome = self._outcome(replace(work, expiry=np.array([NONE])), join_entries([]), NONE)
         self._put(work, outcome)
@@ -119,7 +121,8 @@ class Suppress(Operator):
         self._record(Recorded(*np.stack([before, np.array([records, nbytes])]).T))
 
     def _sent(self, batch: Changes, entries: Entries, gone: Updates, first: int) -> Changes | None:
-        """Entries that are let go of at the one update of a batch; the first of them has a number."""
+        """Return the entries that are emitted at the single update of a batch; ``first`` is the number of the first
+        entry."""
         if self._until_close:
             sent = np.flatnonzero(gone.new.is_valid().to_numpy(zero_copy_only=False))
             entries, gone = entries.take(sent), gone.take(sent)
@@ -134,7 +137,7 @@ class Suppress(Operator):
         return Changes(*parts, held=gone.origins)
 
     def advance_time(self, out: Collector) -> None:
-        """Let go of what is due by a time that went on without a record."""
+        """Emit entries that are due because time has advanced without a record."""
         due = self._buffer.due(self._clock.now)
         due = due.take(in_order(due.times, due.keys))
         gone = _unpack_present(due.values.data)
@@ -155,7 +158,7 @@ class Suppress(Operator):
         out.emit(Changes(*parts, held=gone.origins))
 
     def _count(self, sent: int, times: IntArray, seen: IntArray) -> None:
-        """Count what was sent on, and how long after the last update of each that was due it was so."""
+        """Count the emitted updates, and for due entries the time since their last update."""
         self._context.count(EMITTED, self._node, sent)
         self._context.observe(OVERTIME, self._node, np.maximum(self._buffer.retention - (seen - times), 0))
 
@@ -175,10 +178,10 @@ class Suppress(Operator):
         return Work(batch, keys, codes, times, expiry, new, old, sizes, seen, origins, held_times, held)
 
     def _processed(self, work: Work) -> Outcome:
-        """What becomes of a chunk; entries that go early are taken out of the buffer.
+        """Run a chunk through the rules; entries that are evicted early are removed from the buffer.
 
         Raises:
-            BufferFullError: there is more than there may be, and nothing may go early.
+            BufferFullError: the buffer is over its limit and must not emit early.
         """
         for entries, known_until in self._entries(work):
             outcome = self._outcome(work, entries, known_until)
@@ -193,8 +196,8 @@ class Suppress(Operator):
         return outcome
 
     def _entries(self, work: Work) -> Iterator[tuple[Entries, int]]:
-        """The entries that may go, with the time up to which they are all: those that are due; and more and more of the
-        oldest as well, if there may be too much."""
+        """Yield the entries that may be evicted, with the time up to which they are complete. These are the due
+        entries, and, if the buffer may be over its limit, more and more of the oldest ones."""
         held, (records, nbytes, shuts_down), count = self._held_now(), self._limits, len(work.codes)
         grows = int(work.sizes.sum() + _lengths(work.old).sum())
         if shuts_down or (held.records[0] + count <= records and held.nbytes[0] + grows <= nbytes):
@@ -244,16 +247,16 @@ class Suppress(Operator):
         numbers, context, name = self._buffer.numbers, self._context, self._buffer.name
         for what, kept, recordings in ((COUNT, "records", recorded.records), (SIZE, "bytes", recorded.nbytes)):
             if kept not in numbers:
-                context.observe(what, name, np.zeros(1, np.int64))  # as Kafka Streams does when a buffer opens
+                context.observe(what, name, np.zeros(1, np.int64))  # as Kafka Streams does when it opens a buffer
             context.observe(what, name, recordings)
         numbers["records"], numbers["bytes"] = int(recorded.records[-1]), int(recorded.nbytes[-1])
         context.count(f"{COUNT}-current", name, numbers["records"])
         context.count(f"{SIZE}-current", name, numbers["bytes"])
 
     def _note(self, work: Work, outcome: Outcome) -> Written[PriorValues]:
-        """What keys are held, with which prior value, from which record on; before the buffer is written.
+        """Note which keys are held from which record on, with their prior values; called before the buffer is written.
 
-        A record that is sent on still finds its key held.
+        An emitted record still finds its key held.
         """
         gone, rows, batch = outcome.gone, len(work.codes), work.batch
         number, is_row = np.arange(len(gone.at)), np.arange(rows + len(gone.at)) < rows
@@ -292,7 +295,7 @@ class Suppress(Operator):
 
 
 def _unpack_present(packed: Binary) -> Updates:
-    """Unpack values of which some may be null; these have size 0."""
+    """Unpack values; null ones get size 0."""
     if not len(packed):
         return no_updates()
     present = np.flatnonzero(packed.is_valid().to_numpy(zero_copy_only=False))
@@ -311,7 +314,7 @@ def _unpack_present(packed: Binary) -> Updates:
 
 
 def _context_bytes(batch: Changes) -> IntArray:
-    """What updates count besides their data and their topic."""
+    """The bytes that updates count apart from their data and their topic."""
     sizes = np.full(len(batch), _CONTEXT_BYTES)
     if batch.headers is None:
         return sizes

@@ -1,4 +1,4 @@
-"""A chunk's updates on their way through the rules of a suppression."""
+"""Converts a chunk's updates to arrays, runs the rules of a suppression on them, and converts the results back."""
 
 from __future__ import annotations
 
@@ -32,60 +32,60 @@ from penstock.state.kinds.held import Updates
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A chunk of updates, and what is held for their keys."""
+    """A chunk of updates, and the entries that their keys hold."""
 
     batch: Changes
     keys: Keys
     codes: IntArray
     """The number of the key of each update."""
     times: IntArray
-    """Of the entry that each update makes, if its key is not held."""
+    """The time of the entry that each update would make if its key is not held."""
     expiry: IntArray
-    """Stream time at each update, less the time to wait: entries up to then are due."""
+    """Stream time at each update, minus the time to wait: entries up to then are due."""
     new: Binary
     old: Binary
     sizes: IntArray
-    """How many bytes each update counts as, without its prior value."""
+    """The bytes that each update counts, without its prior value."""
     seen: IntArray
     """The stream time at each update."""
     origins: Origins
     held_times: IntArray
-    """The time of each key's entry; -1 where none is held."""
+    """The time of each key's entry; -1 if it has none."""
     held: Updates
-    """For each key; of size 0 where nothing is held."""
+    """The entry of each key; of size 0 if it has none."""
 
 
 class Before(NamedTuple):
-    """Entries that are held before a chunk, in any order."""
+    """Entries that were held before the chunk, in any order."""
 
     entries: Entries
     updates: Updates
-    """What they hold, unpacked."""
+    """The held updates, unpacked."""
     key: IntArray
-    """Which of the chunk's keys each of them has, ``NONE`` for none."""
+    """The number of each entry's key among the chunk's keys; ``NONE`` for other keys."""
     known_until: int
-    """There are no others up to this time."""
+    """All entries up to this time are included."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gone(Rows):
-    """What was let go of, in order."""
+    """Evicted entries, in order."""
 
     at: IntArray
-    """The update at which it happened."""
+    """The update at which the entry was evicted."""
     key: IntArray
-    """A number: the chunk's keys come first, behind them those of the entries from before."""
+    """The number of the key: first the chunk's keys, then those of entries from before the chunk."""
     update: IntArray
-    """What is sent on: an update of the chunk, or, numbered on from these, what an entry from before held."""
+    """The emitted update: the number of an update of the chunk, or, numbered after these, of an entry from before."""
     time: IntArray
-    """That of the entry."""
+    """The time of the entry."""
     is_stored: BoolArray
-    """Whether the entry was there before the chunk, updated or not."""
+    """True if the entry was in the buffer before the chunk, whether or not the chunk updated it."""
 
 
 class Recorded(NamedTuple):
-    """How much was held, whenever Kafka Streams records it: at every update, and again where entries were let go of, by
-    time and by limits each. The last is how much there is now."""
+    """The held size at each point where Kafka Streams records it: at every update, and again after evictions by time
+    and after evictions by limit. The last one is the current size."""
 
     records: IntArray
     nbytes: IntArray
@@ -93,19 +93,19 @@ class Recorded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a chunk, and of entries from before."""
+    """The results for a chunk, and for the entries from before."""
 
     done: int
-    """How many updates were processed before there was too much, or too little was known."""
+    """The number of updates processed before the buffer was full, or before an entry was needed that is not loaded."""
     updates: Updates
-    """All updates, as they would be held."""
+    """All updates, in the form in which they are held."""
     keys: Binary
-    """By the numbers in ``Gone``."""
+    """The keys, by the numbers in ``Gone``."""
     gone: Gone
     kept: IntArray
-    """The chunk's keys for which it has written what is held now."""
+    """The chunk's keys whose entries it wrote and that are still held."""
     row: IntArray
-    """The update that stays, for each of these."""
+    """The update that each of these keys holds."""
     time: IntArray
     """The time of each of these entries."""
     recorded: Recorded
@@ -116,8 +116,8 @@ def process_updates(limits: Limits, work: Work, before: Before, held: Recorded) 
     """Process the updates of a chunk.
 
     Args:
-        before: at least the entries that are due.
-        held: how much is held in all.
+        before: the loaded entries; at least those that are due.
+        held: the total size of the buffer.
     """
     count = len(work.codes)
     values = concat([work.old, work.held.prior]).dictionary_encode()
@@ -150,12 +150,12 @@ def _updates_of(work: Work, old: IntArray, lengths: IntArray) -> Any:
     updates = table(len(work.codes), UPDATE)
     updates["key"], updates["time"], updates["expiry"] = work.codes, work.times, work.expiry
     updates["nbytes"], updates["old"], updates["old_bytes"] = work.sizes, old, lengths[old]
-    updates["prior"] = NONE  # also of those that are not processed any more
+    updates["prior"] = NONE  # also of updates that are not processed now
     return updates
 
 
 def _buffer_of(work: Work, before: Before, prior: IntArray, lengths: IntArray, keys: Binary, held: Recorded) -> Buffer:
-    """Room for an entry of each key; those that are held are in line."""
+    """Build the buffer for the rules, with room for an entry of each key; the held entries are in its line."""
     entries, count = table(len(keys), ENTRY), len(work.keys)
     chosen = _may_go(work, before)
     entries["rank"][chosen[pc.array_sort_indices(keys.take(pa.array(chosen))).to_numpy()]] = np.arange(len(chosen))
@@ -176,7 +176,7 @@ def _buffer_of(work: Work, before: Before, prior: IntArray, lengths: IntArray, k
 
 
 def _may_go(work: Work, before: Before) -> IntArray:
-    """The keys of which entries may go; it does not matter in which order the others stand."""
+    """Keys whose entries may be evicted in this chunk; only these need a rank."""
     may_go = np.ones(len(work.keys) + len(before.key), np.bool_)
     may_go[: len(work.keys)] = (work.held_times >= 0) & (work.held_times <= before.known_until)
     may_go[work.codes[work.times <= before.known_until]] = True
@@ -194,5 +194,5 @@ def _gone(evictions: Any, work: Work, before: Before) -> Gone:
 
 
 def _numbers(numbers: IntArray) -> pa.Array:
-    """Places to take, null for ``NONE``."""
+    """Indexes to take; null for ``NONE``."""
     return pa.array(numbers, mask=numbers == NONE)

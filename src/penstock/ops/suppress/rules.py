@@ -1,11 +1,11 @@
-"""What a suppression holds, and when it lets go of it: the rules of Kafka Streams, update by update (KIP-328).
+"""Kafka Streams' rules for what a suppression holds and when it emits it, update by update (KIP-328).
 
 The functions and their numbered rules follow ``KTableSuppressProcessor`` and
-``InMemoryTimeOrderedKeyValueChangeBuffer``, and have their methods' names. An entry stays where its first update has
-put it in the line. Here with a time to wait of 6, for updates of a at 2 and 7, of b at 5 and of c at 9:
+``InMemoryTimeOrderedKeyValueChangeBuffer``, and have their methods' names. An entry keeps the place in the line that
+its first update gave it. Here with a time to wait of 6, for updates of a at 2 and 7, of b at 5 and of c at 9:
 
     stream time  0...4...8...c...
-    a              [----a-|          let go of at 9, the first update with which stream time has come to 8
+    a              [----a-|          emitted at 9, the first update that brings stream time to 8 or more
     b                 [-----         with room for one entry, evicted at 9 as well: it is the oldest then
     c                     [-----
 """
@@ -20,16 +20,16 @@ from penstock.compiled import compiled, constant, inlined
 
 NONE = constant(-1)
 FOREVER = constant(2**63 - 1)
-"""``Long.MAX_VALUE``: the earliest time of an empty buffer, and as good as no limit."""
+"""``Long.MAX_VALUE``: the earliest time of an empty buffer; also stands for no limit."""
 
 
 class Limits(NamedTuple):
-    """How much a buffer may hold."""
+    """The limits of a buffer."""
 
     records: int = FOREVER
     nbytes: int = FOREVER
     shuts_down: bool = False
-    """Whether the suppression stops when it is full; otherwise it emits early."""
+    """True if the suppression stops when it is full; otherwise it emits early."""
 
     @property
     def are_any(self) -> bool:
@@ -43,16 +43,16 @@ UPDATE = np.dtype(
 )
 """An update of a table.
 
-time: that of the entry which it makes if its key is not held.
-expiry: stream time at the update, less the time to wait.
-nbytes: how much it counts as; afterwards with its entry's prior value.
+time: of the entry that it makes if its key is not held.
+expiry: stream time at the update, minus the time to wait.
+nbytes: the bytes that it counts; afterwards including its entry's prior value.
 key: the number of its key.
-old, old_bytes: the number of the value before it, ``NONE`` for none, and its length.
-prior: afterwards: the number of the value before its entry.
+old, old_bytes: the number of the previous value, ``NONE`` for none, and its length.
+prior: set by the rules: the number of the value before its entry.
 """
 
 BUFFER_KEY = np.dtype([("time", "i8"), ("rank", "i4"), ("key", "i4")], align=True)
-"""Where an entry stands in line: by its time, then by the rank of its key among all keys, by their bytes."""
+"""The place of an entry in the line: by its time, then by the rank of its key in the byte order of all keys."""
 
 ENTRY = np.dtype(
     [(name, "i8") for name in ("time", "nbytes")]
@@ -60,39 +60,40 @@ ENTRY = np.dtype(
     + [(name, "i1") for name in ("is_held", "is_stored")],
     align=True,
 )
-"""What may be held for a key, a ``BufferValue``; and its ``BufferKey``.
+"""The entry of a key, if any: a ``BufferValue`` and its ``BufferKey``.
 
 prior, prior_bytes: the value before the entry, as for updates.
-update: the last one; ``NONE`` if it came before.
-is_stored: whether the entry was there before these updates.
+update: the number of the last update; ``NONE`` if it precedes these updates.
+is_stored: true if the entry existed before these updates.
 """
 
 EVICTION = np.dtype(
     [("time", "i8")] + [(name, "i4") for name in ("at", "key", "update")] + [("is_stored", "i1")], align=True
 )
-"""An entry that is let go of, and at which update; the rest as in ``ENTRY``."""
+"""An evicted entry, and the update at which it was evicted; other fields as in ``ENTRY``."""
 
 RECORDING = np.dtype([("records", "i8"), ("nbytes", "i8")], align=True)
-"""How much is held, whenever Kafka Streams records it."""
+"""The size of the buffer when Kafka Streams records it."""
 
 COUNTS = np.dtype([(name, "i8") for name in ("records", "nbytes", "known", "known_until")], align=True)
-"""How much is held, and how much of that is known.
+"""The size of the buffer, and how much of it is loaded.
 
-known: how many entries.
-known_until: all with at most this time, which is not before what is due, and those of the updates' keys; there may be
-    others.
+known: the number of loaded entries.
+known_until: all entries up to this time are loaded, which include all due ones, and all entries of the updates' keys;
+    later entries may be missing.
 """
 
 
 class Buffer(NamedTuple):
-    """What is held for some keys, and how much for all."""
+    """The entries of some keys, and the size of the whole buffer."""
 
     entries: Any
-    """By the numbers of their keys."""
+    """By the number of the key."""
     line: Any
-    """``sortedMap``: the known entries as a heap of ``BUFFER_KEY``, the first one to go in front; with room for all."""
+    """``sortedMap``: the loaded entries as a heap of ``BUFFER_KEY``, the first one to evict in front; it has room for
+    all."""
     counts: Any
-    """One row."""
+    """A single row."""
 
 
 # --- the line ----------------------------------------------------------------------------------------------------
@@ -100,7 +101,7 @@ class Buffer(NamedTuple):
 
 @inlined
 def _goes_before(one: Any, other: Any) -> bool:
-    """``BufferKey.compareTo``; without branches, which would be guessed wrong every other time."""
+    """``BufferKey.compareTo``, without branches: they would be mispredicted half of the time."""
     return bool((one.time < other.time) | ((one.time == other.time) & (one.rank < other.rank)))
 
 
@@ -111,7 +112,7 @@ def _set(line: Any, place: int, one: Any) -> None:
 
 @inlined
 def _raised(line: Any, place: int, one: Any) -> int:
-    """The place that an entry takes instead of one that is free, those that go after it moved down."""
+    """Move an entry up from a free place of the heap; the entries that go after it move down. Return its new place."""
     while place > 0:
         above = (place - 1) >> 1
         if not _goes_before(one, line[above]):
@@ -123,7 +124,7 @@ def _raised(line: Any, place: int, one: Any) -> int:
 
 @inlined
 def _add(buffer: Buffer, key: int) -> None:
-    """A new entry joins the line."""
+    """Add a new entry to the line."""
     entry, line, count = buffer.entries[key], buffer.line, buffer.counts[0].known
     buffer.counts[0].known += 1
     place = _raised(line, count, entry)
@@ -132,13 +133,13 @@ def _add(buffer: Buffer, key: int) -> None:
 
 @inlined
 def _take_first(buffer: Buffer) -> int:
-    """The entry in front leaves the line."""
+    """Remove the first entry from the line."""
     line = buffer.line
     first: int = line[0].key
     buffer.counts[0].known -= 1
     count = buffer.counts[0].known
     last, place, below = line[count], 0, 1
-    while below < count:  # the gap goes down to the end, and up again to where the last one fits, which is near
+    while below < count:  # move the gap down to the end, then the last entry up from there: it seldom moves far
         if below + 1 < count:
             below += _goes_before(line[below + 1], line[below])
         _set(line, place, line[below])
@@ -173,7 +174,7 @@ def _put(updates: Any, buffer: Buffer, i: int) -> None:
         _add(buffer, update.key)
         counts.records += 1
     update.prior = entry.prior
-    if entry.prior != update.old:  # rule 3: a prior value that is the old one as well counts once
+    if entry.prior != update.old:  # rule 3: a prior value that equals the old one counts once
         update.nbytes += entry.prior_bytes
     entry.update, entry.nbytes = i, update.nbytes
     counts.nbytes += update.nbytes
@@ -181,14 +182,14 @@ def _put(updates: Any, buffer: Buffer, i: int) -> None:
 
 @inlined
 def _over_capacity(limits: Limits, buffer: Buffer) -> bool:
-    """Rule 4: just as much as a limit says is not too much."""
+    """Rule 4: a buffer exactly at its limit is not over capacity."""
     counts = buffer.counts[0]
     return bool(counts.records > limits.records or counts.nbytes > limits.nbytes)
 
 
 @inlined
 def _evict(buffer: Buffer, evictions: Any, gone: int, i: int) -> int:
-    """Let go of the entry in front; how many have gone then."""
+    """Evict the first entry; return the number of entries evicted so far."""
     key = _take_first(buffer)
     entry, eviction, counts = buffer.entries[key], evictions[gone], buffer.counts[0]
     eviction.at, eviction.key, eviction.update = i, key, entry.update
@@ -217,24 +218,24 @@ def process(limits: Limits, updates: Any, buffer: Buffer, evictions: Any, record
     """``KTableSuppressProcessor.process`` for updates in order.
 
     Returns:
-        How many updates were processed, how many entries have gone, how much was recorded. An update is the last one,
-        and does not count as processed, if the suppression stops there; or if more has to go than what is known.
+        The number of processed updates, of evicted entries, and of recordings. Processing ends before an update, which
+        does not count, if the suppression shuts down there, or if an entry must be evicted that is not loaded.
     """
     gone = recorded = 0
     for i in range(len(updates)):
         _put(updates, buffer, i)
         recorded = _update_buffer_metrics(buffer, recordings, recorded)
         before = gone
-        while _min_timestamp(buffer) <= updates[i].expiry:  # rule 5: what is due goes first, also what has just come
+        while _min_timestamp(buffer) <= updates[i].expiry:  # rule 5: due entries go first, even a new one
             gone = _evict(buffer, evictions, gone, i)
         if gone > before:
             recorded = _update_buffer_metrics(buffer, recordings, recorded)
         if not _over_capacity(limits, buffer):
             continue
-        if limits.shuts_down:  # rule 6: only then it counts whether there is too much
+        if limits.shuts_down:  # rule 6: the capacity is checked only then
             return i, gone, recorded
         before = gone
-        while buffer.counts[0].records > 0 and _over_capacity(limits, buffer):  # rule 7: the oldest go until it fits
+        while buffer.counts[0].records > 0 and _over_capacity(limits, buffer):  # rule 7: oldest first, until it fits
             if _min_timestamp(buffer) > buffer.counts[0].known_until:
                 return i, gone, recorded
             gone = _evict(buffer, evictions, gone, i)

@@ -1,1 +1,1 @@
-"""Tables: their rows, what they send on, and looking them up."""
+"""Tables: their rows, the changes that they send, and look-ups in them."""

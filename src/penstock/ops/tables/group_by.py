@@ -1,4 +1,4 @@
-"""``group_by`` on tables: what each change takes out of one group and brings into another."""
+"""``group_by`` on tables: each change is subtracted from one group and added to another."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from penstock.serdes import Serde
 
 
 class _Side:
-    """The new keys and values of the old or of the new values of some changes, where there are any."""
+    """The new keys and values of one side of some changes: of their old values or of their new ones, where these
+    exist."""
 
     def __init__(self, caller: Caller, batch: Changes, values: Column, key: Serde, value: Serde):
         _, part = present_rows(batch, values)
@@ -35,16 +36,16 @@ class _Side:
         return mask
 
     def place_of(self, size: int) -> IntArray:
-        """Where each row of the changes is here, -1 where it is not."""
+        """The index of each changed row in this side; -1 if it is not included."""
         places = np.full(size, -1, np.int64)
         places[self.rows] = np.arange(len(self.rows))
         return places
 
 
 class TableGroupBy(Operator):
-    """One change of a row becomes a removal from its old group and an addition to its new one, in this order; they are
-    one change when the group stays the same. Null keys and null values vanish. Of a versioned table only the changes
-    that are the latest of their keys count (KIP-914)."""
+    """Turns one change of a row into a removal from its old group and an addition to its new group, in this order; they
+    are one change if the group stays the same. Null keys and null values are left out. Changes of a versioned table
+    count only if they are the latest of their keys (KIP-914)."""
 
     def __init__(self, caller: Caller, key: Serde, value: Serde, is_versioned: bool = False):
         self._caller = caller
@@ -92,5 +93,5 @@ class TableGroupBy(Operator):
 
 
 def _take_or_null(values: Column, places: IntArray) -> Column:
-    """The values at these places, null where the place is -1."""
+    """The values at these places; null where the place is -1."""
     return BytesColumn(values.encoded().take(pa.array(places, mask=places < 0)), values.serde)

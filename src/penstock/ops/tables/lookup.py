@@ -1,6 +1,6 @@
-"""Looking values up in tables, as of a record's place in the processing order.
+"""Look-ups in tables, as of a record's place in the processing order.
 
-A table without a store of its own is worked out from the tables in front of it, up to those that have one.
+The values of a table without a store are computed from the tables before it, back to those that have one.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ from penstock.state.kinds.versioned.reads import Questions, earliest_of, version
 from penstock.state.kinds.versioned.store import VersionedStore
 
 UNKNOWN = -1
-"""The timestamp of a value that is not there."""
+"""The timestamp of a missing value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found(Rows):
-    """What was found for each record of ``batch``, which lacks those for which a function failed."""
+    """The values found for the records of ``batch``, without the records for which a function failed."""
 
     batch: Batch
     value: Column
     timestamp: IntArray
-    """``UNKNOWN`` where the value is null."""
+    """``UNKNOWN`` if the value is null."""
 
     def missing(self) -> BoolArray:
-        """Which records found nothing."""
+        """True for records that found no value."""
         mask = self.value.null_mask()
         return np.zeros(len(self.batch), np.bool_) if mask is None else mask
 
 
 class Lookup(ABC):
-    """Where the values of one table can be looked up."""
+    """Looks up values of one table."""
 
     @abstractmethod
     def find(self, batch: Batch) -> Found:
-        """The value that each record's key has when the record is processed."""
+        """Find the value of each record's key at the time when the record is processed."""
 
 
 class StoreLookup(Lookup):
-    """In the table's own store."""
+    """Looks up values in the table's own store."""
 
     def __init__(self, context: Context, store: KeyValueStore | VersionedStore, value: Serde):
         self._context = context
@@ -71,19 +71,21 @@ class StoreLookup(Lookup):
 
 
 class Sent(Enum):
-    """What joins of tables find of a table that holds its updates back until the commit: what it has sent on.
+    """The values that a join finds in a table that holds its updates back until the commit: those that the table has
+    sent.
 
-    So for whoever has its changes, the table changes with them and not before.
+    For a step that receives the table's changes, the table therefore changes together with them, not before.
     """
 
     IN_TURN = 1
-    """While a commit sends updates on, those of which it was the turn."""
+    """While a commit sends updates, only those that were sent already."""
     AT_ONCE = 2
-    """All of them from the first one on, as in Kafka Streams: for results of which nobody needs the value before."""
+    """All updates of the commit from the first one on, as in Kafka Streams: for results whose old values no step
+    needs."""
 
 
 class SentLookup(Lookup):
-    """In the store of a table that holds its updates back until the commit."""
+    """Looks up values in the store of a table that holds its updates back until the commit."""
 
     def __init__(self, context: Context, store: KeyValueStore, value: Serde, sent: Sent):
         self._context = context
@@ -104,10 +106,10 @@ class SentLookup(Lookup):
 
 
 class VersionsLookup(Lookup):
-    """In the table's own versioned store, as of each record's time (KIP-914).
+    """Looks up values in the table's own versioned store, as of each record's time (KIP-914).
 
     Args:
-        before: as the store was before it was given the record that caused what is looked up.
+        before: read the store as it was before the record that causes the look-up was put into it.
     """
 
     def __init__(self, context: Context, store: VersionedStore, value: Serde, before: bool = False):
@@ -131,17 +133,17 @@ class VersionsLookup(Lookup):
 
 
 class Turns(NamedTuple):
-    """What a chunk puts into a versioned store, and when in the processing order."""
+    """The turns of a chunk's puts into a versioned store, and of look-ups, in the processing order."""
 
     puts: VersionedPuts | None
     of_puts: IntArray | None
-    """The turn of each put; None if there are none."""
+    """The turn of each put; None if there are no puts."""
     own: IntArray
-    """The turn of each record that looks something up."""
+    """The turn of each record that looks up a value."""
 
 
 def turns_of(context: Context, store: VersionedStore, batch: Batch, before: bool = False) -> Turns:
-    """The turns of a chunk's puts into a store, and of records that look something up there."""
+    """The turns of a chunk's puts into a store, and of the records that look up values there."""
     puts, order = context.chunk.puts.get(store.name, (None, ()))
     if puts is None or not len(puts.codes) or not len(batch):
         return Turns(puts, None, np.zeros(len(batch), np.int64))
@@ -149,14 +151,14 @@ def turns_of(context: Context, store: VersionedStore, batch: Batch, before: bool
 
 
 def times_of(values: Values) -> IntArray:
-    """The timestamps; ``UNKNOWN`` where there is no value."""
+    """The timestamps of values; ``UNKNOWN`` for missing ones."""
     if not values.data.null_count:
         return values.timestamps
     return np.where(is_missing(values.data), UNKNOWN, values.timestamps)
 
 
 def values_as_of(context: Context, store: str, current: Values, keys: Keys, codes: IntArray, batch: Batch) -> Values:
-    """The values of keys when the records of a batch are processed, from those after the chunk."""
+    """The values of keys when the records of a batch are processed, derived from the values after the chunk."""
     written = context.chunk.written.get(store)
     if written is not None and len(written.codes):
         return written.as_of(current, keys, codes, batch.order)
@@ -164,7 +166,7 @@ def values_as_of(context: Context, store: str, current: Values, keys: Keys, code
 
 
 class FilterLookup(Lookup):
-    """In a filtered table."""
+    """Looks up values of a filtered table."""
 
     def __init__(self, above: Lookup, filter_: TableFilter):
         self._above = above
@@ -181,7 +183,7 @@ class FilterLookup(Lookup):
 
 
 class MapLookup(Lookup):
-    """In a table with mapped values."""
+    """Looks up values of a table with mapped values."""
 
     def __init__(self, above: Lookup, mapper: TableMapValues):
         self._above = above

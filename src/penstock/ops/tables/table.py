@@ -23,27 +23,28 @@ from penstock.state.store import StateStore
 
 
 class TableWriter(Protocol):
-    """Whoever writes a table's changes into its store, and says what goes on of them."""
+    """Writes a table's changes into its store, and returns the changes to send on."""
 
     def write(self, batch: Batch, skips_repeated_deletions: bool = False, old: Column | None = None) -> Changes | None:
-        """Write new values; what goes on of them now.
+        """Write new values. Return the changes to send on now.
 
         Args:
-            skips_repeated_deletions: leave out deletions of keys that have no value; the store must send old values.
-            old: the old values that go on, where they are not those of the store.
+            skips_repeated_deletions: leave out deletions of keys without a value; requires that the store sends old
+                values.
+            old: the old values to send on, if they differ from the store's.
         """
 
     def flush(self) -> Changes | None:
-        """What was held back until the commit."""
+        """Return the changes that were held back until the commit."""
 
 
 class TableStore:
-    """A table's store: writes changes, and knows the value of each key before each of them.
+    """The store of a table: writes changes, and knows the previous value of each key.
 
     Args:
-        sends_old: whether somebody downstream needs old values.
+        sends_old: True if a later step needs old values.
         caching: emit the last update of each key and commit, instead of every one.
-        tells_stored: emit every update with the old value that the store had, as with caching.
+        tells_stored: emit every update with the previous value of the store as its old value, as with caching.
     """
 
     def __init__(self, context: Context, store: StateStore, sends_old: bool, caching: bool, tells_stored: bool = False):
@@ -53,7 +54,7 @@ class TableStore:
         self._cache = EmitCache(sends_old, context, store, tells_stored) if caching or tells_stored else None
 
     def write(self, batch: Batch, skips_repeated_deletions: bool = False, old: Column | None = None) -> Changes | None:
-        """Write new values; a repeated deletion changes nothing in the store and may be left out by the caller."""
+        """Write new values. A repeated deletion changes nothing in the store, so the caller may leave it out."""
         if not len(batch):
             return None
         keys, codes = group_keys(batch.key.encoded())
@@ -88,7 +89,7 @@ class TableStore:
 
 
 class StoredTable(Operator):
-    """A step whose results are a table; it may have a store, which may hold them back."""
+    """A step whose result is a table. It may have a store, which may hold the changes back."""
 
     def __init__(self, store: TableWriter | None):
         self._store = store
@@ -99,7 +100,8 @@ class StoredTable(Operator):
 
 
 class TableSource(StoredTable):
-    """Records as changes of a table; records without a key are dropped. Without a store old values are not known."""
+    """Turns records into changes of a table; records without a key are dropped. Without a store, old values are
+    unknown."""
 
     def __init__(self, node: str, context: Context, store: TableWriter | None):
         super().__init__(store)
@@ -115,11 +117,11 @@ class TableSource(StoredTable):
 
 
 class TableFilter(StoredTable):
-    """Rows for which a predicate holds; others become deletions. So do those for which it fails, where somebody needs
-    the value before and no store has it: at the next change of the row that is none.
+    """Keeps the rows for which a predicate is true; other rows become deletions. A row for which the predicate fails is
+    also deleted if a later step needs old values that no store has: at its next change, the row has no old value then.
 
-    Deletions are left out where nothing was before, but for versioned tables: in one, a second deletion may be the
-    later one (KIP-914).
+    Deletions of rows without a value are left out, except in versioned tables, where a second deletion may be the later
+    one (KIP-914).
     """
 
     def __init__(self, caller: Caller, negate: bool, sends_old: bool, store: TableWriter | None, is_versioned: bool):
@@ -145,7 +147,8 @@ class TableFilter(StoredTable):
         out.emit(changes if changes is None or changes.old is None or not self._skips else without_absent(changes))
 
     def holds(self, batch: Batch, values: Column, is_old: bool = False) -> tuple[BoolArray, BoolArray]:
-        """For which rows there is a value and the predicate holds for it; and for which it did not fail."""
+        """True for rows that have a value for which the predicate is true; and True for rows whose predicate did not
+        fail."""
         present, part = present_rows(batch, values)
         kept, result = (self._caller.of_old_values() if is_old else self._caller).predicate(part)
         holds = np.zeros(len(batch), np.bool_)
@@ -154,8 +157,8 @@ class TableFilter(StoredTable):
 
 
 class TableMapValues(StoredTable):
-    """New values for the rows of a table; deletions stay deletions. A row for which the function fails is deleted where
-    somebody needs the value before and no store has it: at the next change of the row that is none."""
+    """Maps the values of a table's rows; deletions stay deletions. A row for which the function fails is deleted if a
+    later step needs old values that no store has: at its next change, the row has no old value then."""
 
     def __init__(self, caller: Caller, value: Serde, sends_old: bool, store: TableWriter | None):
         super().__init__(store)
@@ -177,7 +180,7 @@ class TableMapValues(StoredTable):
         out.emit(replace(batch, value=value, old=old))
 
     def mapped(self, batch: Batch, values: Column, is_old: bool = False) -> tuple[Column, BoolArray]:
-        """The new values of all rows, null where there was none; and for which rows the function did not fail."""
+        """The new values of all rows, null for rows without a value; and True for rows whose function did not fail."""
         present, part = present_rows(batch, values)
         caller = self._caller.of_old_values() if is_old else self._caller
         column = caller.column if self._store is None else caller.written_column
@@ -190,7 +193,7 @@ class TableMapValues(StoredTable):
 
 
 def present_rows(batch: Batch, values: Column) -> tuple[IntArray, Batch]:
-    """The rows that have a value, as records that remember the number of their row behind their order."""
+    """The rows with a value, as records whose row numbers are added to the end of their order."""
     missing = values.null_mask()
     rows = np.arange(len(batch)) if missing is None else np.flatnonzero(~missing)
     part = Batch(batch.key, values, batch.timestamp, batch.order, batch.headers, batch.placed, held=batch.held)
@@ -200,7 +203,7 @@ def present_rows(batch: Batch, values: Column) -> tuple[IntArray, Batch]:
 
 
 def row_numbers_of(part: Batch) -> IntArray:
-    """The numbers that ``present_rows`` put behind the order."""
+    """The numbers that ``present_rows`` added to the end of the order."""
     rows = part.order[-1]
     assert isinstance(rows, np.ndarray)
     return rows

@@ -1,4 +1,4 @@
-"""Which updates of a table go on: every one, or the last of each key and commit."""
+"""Which updates of a table are emitted: every one, or the last one of each key and commit."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.store import StateStore
 
 _GARBAGE = 32 << 20
-"""How many bytes of updates may be held that are not the last ones of their keys."""
+"""The most bytes of held updates that are not the last ones of their keys."""
 
 _GARBAGE_RECORDS = 1 << 20
-"""How many of them, whatever they are."""
+"""The largest number of such updates, whatever their size."""
 
 
 class EmitCache:
-    """Holds updates back until the commit and sends on the last one of each key.
+    """Holds updates back until the commit, and then emits the last one of each key.
 
-    Its old value is the one before the first of them; a key that had no value and has none now is left out. The order
-    is that of the last updates, as in Kafka Streams' cache.
+    Its old value is the one before the key's first update. A key that had no value and has none now is left out. The
+    order is that of the last updates, as in Kafka Streams' cache.
 
     Args:
-        store: where the table is kept.
-        each: send every update on at once, with the old values that a cache tells.
+        store: the name of the table's store.
+        each: emit every update at once, with the old values that a cache emits.
     """
 
     def __init__(self, sends_old: bool, context: Context, store: StateStore, each: bool = False) -> None:
@@ -38,16 +38,17 @@ class EmitCache:
         self._context = context
         self._store = store
         self.each = each or context.facts.commits_each_record
-        """Whether updates go on at once: all are asked for, or each record is a commit of its own, and causes one
-        update of a key at most."""
+        """True if updates are emitted at once: because all of them are wanted, or because each record is a commit of
+        its own and updates a key at most once."""
         self._held: list[Changes] = []
         self.held_bytes = 0
-        """How many bytes the updates have that are held, numbers not counted."""
+        """The size of the held updates in bytes, without numbers."""
         self._needed = 0
         self._records = self._needed_records = 0
 
     def add(self, changes: Changes) -> None:
-        """Take updates with their old values; what is not the last of its key any more is thrown away at times."""
+        """Take updates with their old values. Updates that are no longer the last of their keys are discarded from time
+        to time."""
         if not len(changes):
             return
         self._held.append(changes)
@@ -75,26 +76,26 @@ class EmitCache:
         return last if self._sends_old else replace(last, old=None)
 
     def at_once(self, updates: Changes) -> Changes:
-        """What goes on of updates that are each the last one of its key and commit."""
+        """Return the emitted changes of updates that are each the last one of their key and commit."""
         updates = without_absent(updates)
         return updates if self._sends_old else replace(updates, old=None)
 
     def _note(self, last: Changes, store: KeyValueStore) -> None:
-        """Note for joins of tables, to which the table changes only now, when it does."""
+        """Note the writes for joins, for which the table changes only when the updates are emitted."""
         keys, values = Keys(last.key.encoded()), Values(last.value.encoded(), last.timestamp)
         before = store.get(keys, committed=True)
         self._context.chunk.sent[store.name] = Written(keys, before, np.arange(len(last)), values, last.order)
 
 
 def without_absent(updates: Changes) -> Changes:
-    """The updates without those of keys that had no value and have none now."""
+    """Leave out updates of keys that had no value and have none now."""
     assert updates.old is not None
     gone, absent = updates.value.null_mask(), updates.old.null_mask()
     return updates if gone is None or absent is None else updates.keep(~(gone & absent))
 
 
 def _size(changes: Changes) -> int:
-    """How many bytes the values of updates have; numbers are worth no look."""
+    """The bytes of the updates' values; numbers are too small to count."""
     columns = [column for column in (changes.value, changes.old) if not isinstance(column, NumberColumn | None)]
     return sum(column.encoded().nbytes for column in columns)
 
@@ -102,7 +103,7 @@ def _size(changes: Changes) -> int:
 def _last_of_each_key(held: list[Changes]) -> Changes:
     """The last update of each key, in processing order.
 
-    What a flush brings is caused by records of before, so the last is the one that came last.
+    Updates of a flush are caused by earlier records, so the last update of a key is the one that arrived last.
     """
     every = join(held)
     assert every.old is not None
@@ -115,7 +116,7 @@ def _last_of_each_key(held: list[Changes]) -> Changes:
 
 
 def values_before(groups: Groups, before: Values, values: Column) -> Column:
-    """The value of its key before each row: that of the key's row before in the chunk, else what the store had."""
+    """The previous value of each row's key: from the key's previous row in the chunk, else from the store."""
     count = len(groups)
     source = np.empty(len(groups.order), np.int64)
     source[1:] = groups.order[:-1] + count

@@ -1,4 +1,4 @@
-"""Tables in versioned stores: every version counts, by its timestamp (KIP-914)."""
+"""Tables in versioned stores: every version counts, at its timestamp (KIP-914)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from penstock.state.kinds.versioned.store import VersionedStore
 
 
 class VersionedTableStore:
-    """A table's versioned store: writes versions, and knows which of them are the latest of their keys.
+    """The versioned store of a table: writes versions, and knows which of them are the latest of their keys.
 
-    Versions older than the history retention are dropped and counted. Versioned stores do not cache: every update goes
-    on.
+    Versions older than the history retention are dropped and counted. Versioned stores do not cache: every update is
+    emitted.
 
     Args:
-        sends_old: whether somebody downstream needs old values.
+        sends_old: True if a later step needs old values.
     """
 
     def __init__(self, node: str, context: Context, store: VersionedStore, sends_old: bool):
@@ -35,7 +35,7 @@ class VersionedTableStore:
         self._sends_old = sends_old
 
     def write(self, batch: Batch, skips_repeated_deletions: bool = False, old: Column | None = None) -> Changes | None:
-        """Write new versions; those that are not too old go on."""
+        """Write new versions. Return the changes of those that are not too old."""
         if not len(batch):
             return None
         if skips_repeated_deletions and batch.value.encoded().null_count:
@@ -54,7 +54,7 @@ class VersionedTableStore:
         return keys, codes, batch.timestamp, batch.value.encoded()
 
     def changes(self, batch: Batch, puts: VersionedPuts, old: Column | None = None) -> Changes:
-        """What goes on of puts."""
+        """The changes to send on for puts."""
         if self._sends_old and old is None:
             old = BytesColumn(puts.latest_before()[0], batch.value.serde)
         latest = None if puts.is_latest.all() else puts.is_latest
@@ -69,7 +69,7 @@ class VersionedTableStore:
 
 
 def written_by(puts: VersionedPuts, batch: Batch) -> Written[Values]:
-    """The latest values as puts leave them, for those who look them up; ``batch`` has a record for each put."""
+    """The latest values after each put, for look-ups; ``batch`` has a record for each put."""
     rows = np.flatnonzero(puts.is_latest & puts.accepted)
     values = Values(puts.data.take(pa.array(rows)), puts.times[rows])
     return Written(puts.keys, puts.latest, puts.codes[rows], values, take_order(batch.order, rows))

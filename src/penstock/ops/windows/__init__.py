@@ -1,1 +1,1 @@
-"""Aggregations in windows: of time, sliding, sessions; final results of them."""
+"""Windowed aggregations: time, sliding and session windows, and their final results."""

@@ -1,6 +1,6 @@
-"""``cogroup``: several grouped streams aggregated together, each with an aggregator of its own.
+"""``cogroup``: several grouped streams aggregated together, each with its own aggregator.
 
-The values of all of them come down one way, each as a pair of the side it belongs to and the value itself.
+The values of all streams pass through the same step, each as a pair of its side and the value itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.state.clock import StreamTime
 
 
 class SidedColumn(ValuesColumn):
-    """Values of several streams, as pairs (side, value); they are null where the value is, and have no bytes."""
+    """Values of several streams, as pairs (side, value); null where the value is null. They have no bytes."""
 
     __slots__ = ()
 
@@ -56,13 +56,13 @@ class CogroupInput(Operator):
 
 
 class SideTimes:
-    """The stream times that the sides observe, each its own."""
+    """The stream times of the sides, one for each."""
 
     def __init__(self, clocks: list[StreamTime]):
         self._clocks = clocks
 
     def observe(self, batch: Batch) -> IntArray:
-        """The stream time of its side at each record, that one counted in."""
+        """The stream time of its side at each record, including that record."""
         assert isinstance(batch.value, SidedColumn)
         sides = batch.value.sides()
         times = np.empty(len(batch), np.int64)
@@ -73,7 +73,7 @@ class SideTimes:
 
 
 class OneTime:
-    """The stream time that an operator observes."""
+    """The stream time of one operator."""
 
     def __init__(self, clock: StreamTime):
         self._clock = clock
@@ -83,7 +83,7 @@ class OneTime:
         return self._clock.now
 
     def observe(self, batch: Batch) -> IntArray:
-        """The stream time at each record, that one counted in."""
+        """The stream time at each record, including that record."""
         return self._clock.advance(batch.timestamp)
 
 

@@ -1,4 +1,4 @@
-"""``distinct``: the first record of each new window, and no other (KIP-655)."""
+"""``distinct``: emits only the first record of each new window (KIP-655)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from penstock.state.columns.rows import Keys, Values
 
 
 class NoFold(Fold):
-    """Distinct windows keep their first value as it is."""
+    """Keeps the first value of a distinct window unchanged."""
 
     def fold(self, groups: Groups, before: Values, rows: Rows) -> Folded:
         raise AssertionError("nothing is folded")
 
 
 class WindowDistinct(WindowAggregate):
-    """The first record of each key and window that is not in the store yet."""
+    """Emits the first record of each key and window that is not in the store yet."""
 
     def _apply(self, groups: Groups, keys: Keys, rows: Rows, result: Batch) -> Changes | None:
         before = self._store.locate(keys).get()
@@ -42,7 +42,7 @@ class WindowDistinct(WindowAggregate):
 def first_records(
     result: Batch, values: Column, rows: IntArray, timestamps: IntArray, sends_old: bool
 ) -> Changes | None:
-    """Some rows as changes of a table in which they are new."""
+    """Turn some rows into changes of a table that insert them."""
     if not len(rows):
         return None
     old = BytesColumn(nulls(len(rows)), values.serde) if sends_old else None

@@ -1,4 +1,4 @@
-"""Looking values up in tables of windows."""
+"""Look-ups in windowed tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from penstock.state.kinds.window import WindowStore
 
 
 class WindowLookup(Lookup):
-    """In a table of windows: those that are still kept."""
+    """Looks up values of a table of windows, as long as the store keeps them."""
 
     def __init__(self, context: Context, store: WindowStore | SlidingStore, value: Serde):
         self._context = context
@@ -37,13 +37,13 @@ class WindowLookup(Lookup):
         return Found(batch, value, np.where(is_kept, times_of(values), UNKNOWN))
 
     def _stream_time(self, batch: Batch) -> IntArray | int:
-        """The store's stream time when each record is processed."""
+        """The stream time of the store when each record is processed."""
         written = self._context.chunk.written.get(self._store.name)
         return self._store.observed_stream_time if written is None else written.stream_time(batch.order, len(batch))
 
 
 class SessionLookup(Lookup):
-    """In a table of sessions: those that are still kept."""
+    """Looks up values of a table of sessions, as long as the store keeps them."""
 
     def __init__(self, context: Context, store: SessionStore, value: Serde):
         self._context = context
@@ -63,10 +63,10 @@ class SessionLookup(Lookup):
 
 
 def without_marks(values: Values, serde: Serde) -> Values:
-    """Values as a table has them: a null that a store of distinct records knows (KIP-655) is no value."""
+    """Values as the table shows them: the marked null of a distinct store (KIP-655) is no value."""
     return values.with_columns(data=unmark_nulls(values.data)) if isinstance(serde, NullableSerde) else values
 
 
 def unmarked(serde: Serde) -> Serde:
-    """The type of values without marks for nulls."""
+    """The type of values without the marks for nulls."""
     return serde.inner if isinstance(serde, NullableSerde) else serde

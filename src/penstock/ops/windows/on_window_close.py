@@ -1,4 +1,4 @@
-"""Final results: one for each key and window, sent on when the window has closed (``EmitStrategy.on_window_close``)."""
+"""Final results: one for each key and window, emitted when the window has closed (``EmitStrategy.on_window_close``)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ FINAL_EMITTED = "window-aggregate-final-emit-total"
 
 
 class Closing:
-    """Sends on the results of windows that have closed, each by the record that closed it.
+    """Emits the results of closed windows, each at the record that closed it.
 
     Args:
-        emitted: the close time up to which results have been sent on.
-        by_key: whether results that end together come by key and then by start, and not the other way round.
-        at_end: whether a window closes when its close time is reached, and not only when it is passed.
+        emitted: the close time up to which results have been emitted.
+        by_key: True if results with the same end are sorted by key and then by start; False for start and then key.
+        at_end: True if a window closes when its close time is reached, not only when it is passed.
     """
 
     def __init__(
@@ -49,19 +49,20 @@ class Closing:
 
     @property
     def closed_before(self) -> int:
-        """What had closed at this time has been sent on."""
+        """The results of windows that had closed at this time have been emitted."""
         return self._emitted.now
 
     def is_due(self) -> bool:
-        """Whether it is time to look for windows that have closed; if so, the next time begins."""
+        """True if it is time to check for closed windows; the next interval then begins."""
         return self._looks.is_due()
 
     def done(self, closed_at: IntArray) -> None:
-        """All windows that the records close have been sent on."""
+        """Note that all windows closed by these records have been emitted."""
         self._emitted.advance(closed_at[-1:])
 
     def closed_by(self, closed_at: IntArray, ends: IntArray) -> IntArray:
-        """The rows of the records that close windows with these ends; as many as there are rows where none does."""
+        """For windows with these ends, the rows of the records that close them; the number of rows if no record
+        does."""
         return np.searchsorted(closed_at, ends, self._side)  # type: ignore[call-overload, no-any-return]
 
     def results(
@@ -74,7 +75,7 @@ class Closing:
         data: Binary,
         timestamps: IntArray,
     ) -> Changes | None:
-        """The results of windows, each sent on by the record of a row: in order."""
+        """The results of windows in order, each placed at the record of its row."""
         if not len(row):
             return None
         columns = {"row": row, "end": end, "start": start, "key": keys}

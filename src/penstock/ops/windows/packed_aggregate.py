@@ -1,7 +1,7 @@
-"""What aggregations in sessions and in sliding windows have in common.
+"""The common part of aggregations in sessions and in sliding windows.
 
-Which of these windows there are depends on every record before. All windows around the records of a chunk are looked up
-at once; then the records go through compiled rules one by one, and what they put is written at once again.
+Which of these windows exist depends on all earlier records. All windows around the records of a chunk are loaded at
+once. Then compiled rules process the records one by one, and the results are written at once.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from penstock.state.kinds.packed import Loaded, PackedStore
 
 
 class Singly(NamedTuple):
-    """What one record changes, and how its updates are written one by one."""
+    """The changes of one record, with functions that write its updates one by one."""
 
     changes: Changes | None
     write: Callable[[int], None]
     """Writes one update."""
     write_all: Callable[[], None]
-    """Writes the last update; what it writes has all of them."""
+    """Writes the last update, and with it all of them."""
 
 
 class PackedAggregate(Operator):
     """An aggregate for each key and window, the windows of a key packed together in the store."""
 
     _finds_by_start: bool
-    """Whether the store's windows are found by key and start, and not by windowed keys as they are."""
+    """True if the store finds windows by key and start, False if by windowed key."""
     _needed: tuple[str, ...]
     """The columns without which a record is dropped."""
 
@@ -65,7 +65,7 @@ class PackedAggregate(Operator):
         batch = complete(self._node, self._context, batch, *self._needed)
         if not len(batch):
             return
-        if out.is_seen and self._closing is None:  # what is sent on when windows close is in the store for good
+        if out.is_seen and self._closing is None:  # results that are emitted when windows close are stored for good
             self._write_singly(self._singly(batch), out)
         else:
             self._write_together(batch, out)
@@ -76,25 +76,25 @@ class PackedAggregate(Operator):
 
     @abstractmethod
     def _singly(self, record: Batch) -> Singly:
-        """What one record, which has what it needs, changes; nothing is written yet."""
+        """Process one record that has all needed columns. Its changes are not written yet."""
 
     @property
     def _is_looked_up(self) -> bool:
         return self._packed.name in self._context.facts.looked_up
 
     def _tell_failures(self, batch: Batch, failed: Iterable[tuple[int, BaseException]]) -> None:
-        """Tell of the rows for which a user's function failed."""
+        """Report the rows for which a user function failed."""
         for row, error in failed:
             function = blamed(error, self._fold.function)
             error, way_out = misfit_result(error, self._fold.serde, function)
             self._context.failed(self._node, int(batch.position[row]), error, function, way_out)
 
     def _write(self, loaded: Loaded, removed: IntArray, new: Entries, unseen_from: int | None, time: int) -> None:
-        """Write what has changed.
+        """Write the changes.
 
         Args:
-            removed: the places of what was loaded and is not there any more, or has changed.
-            time: the store's stream time afterwards.
+            removed: the places of loaded windows that are gone or have changed.
+            time: the store's stream time after the write.
         """
         is_removed = np.zeros(len(loaded.entries), np.bool_)
         is_removed[removed] = True
@@ -102,7 +102,7 @@ class PackedAggregate(Operator):
         self._packed.advance(time)
 
     def _write_singly(self, singly: Singly, out: Collector) -> None:
-        """Emit each update of one record when it is in the store, and not yet the next."""
+        """Write the updates of one record one by one, and emit each before the next one is written."""
         changes = singly.changes
         if changes is None:
             singly.write_all()
@@ -115,7 +115,7 @@ class PackedAggregate(Operator):
         self._emit(changes.slice(last, last + 1), out)
 
     def _emit(self, changes: Changes | None, out: Collector) -> None:
-        """Emit what of all updates goes on now."""
+        """Emit the updates that are to be sent on now."""
         if changes is None:
             return
         if self._cache is None:
@@ -128,11 +128,11 @@ class PackedAggregate(Operator):
     def _note(
         self, loaded: Loaded, start: IntArray, end: IntArray, timestamp: IntArray, changes: Changes, times: IntArray
     ) -> None:
-        """Note the writes, and what there was before, for those who look things up in the store.
+        """Note the writes and the previous values for steps that look up this store.
 
         Args:
-            start, end, timestamp: of what was loaded.
-            times: the store's stream time before the first write, and after each.
+            start, end, timestamp: of the loaded windows.
+            times: the store's stream time before the first write and after each write.
         """
         there = self._serde.encode_windows(loaded.keys.data.take(pa.array(loaded.entries.row)), start, end)
         before, times = Values(loaded.entries.data, timestamp), np.maximum.accumulate(times)

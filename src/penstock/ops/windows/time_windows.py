@@ -1,4 +1,4 @@
-"""``count``, ``reduce`` and ``aggregate`` in windows of time: tumbling, hopping, unlimited."""
+"""``count``, ``reduce`` and ``aggregate`` in time windows: tumbling, hopping, unlimited."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from penstock.state.kinds.window import WindowStore
 
 
 class WindowAggregate(Aggregate):
-    """On windows of a grouped stream: one aggregate for each key and window.
+    """Aggregation of a grouped stream in windows: one aggregate for each key and window.
 
-    A record goes into every window that covers its time and is still open at the operator's stream time; each closed
-    one counts as a drop.
+    A record is added to every window that covers its time and is still open at the operator's stream time; each closed
+    window counts as a drop.
     """
 
     def __init__(self, table: WindowedTable, windows: TimeWindows | UnlimitedWindows, store: WindowStore, fold: Fold):
@@ -56,7 +56,7 @@ class WindowAggregate(Aggregate):
             out.emit(self._close(self._closing, batch, closed_at))
 
     def _open_windows(self, batch: Batch, closed_at: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """What ``_assign`` gives, without the windows that are closed, which count as drops."""
+        """The windows of ``_assign`` that are still open; closed ones count as drops."""
         row, start, within = self._assign(batch.timestamp)
         is_open = self._is_open(start, closed_at[row])
         if (watching := self._context.commit.watching) is not None:
@@ -68,7 +68,8 @@ class WindowAggregate(Aggregate):
         return row, start, within
 
     def _assign(self, timestamps: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """All windows of all records: the record's row, the window's start, its number within the record's."""
+        """All windows of all records: the record's row, the window's start, and its number within the record's
+        windows."""
         if isinstance(self._windows, UnlimitedWindows):
             row = np.flatnonzero(timestamps >= self._windows.start_ms)
             return row, np.full(len(row), self._windows.start_ms), np.zeros(len(row), np.int64)
@@ -80,7 +81,8 @@ class WindowAggregate(Aggregate):
         return row, first[row] + within * advance, within
 
     def _close(self, closing: Closing, batch: Batch, closed_at: IntArray) -> Changes | None:
-        """The results of the windows that the records close; those cannot change any more, so the store has them."""
+        """The results of the windows that the records close. These windows no longer change, so the store has their
+        results."""
         if not closing.is_due():
             return None
         size = self._windows.size_ms
@@ -99,7 +101,7 @@ class WindowAggregate(Aggregate):
         return shifted(start, self._windows.size_ms)
 
     def _is_open(self, start: IntArray, closed_at: IntArray) -> BoolArray:
-        """Which windows have not closed yet, also of those that end behind the end of time."""
+        """True for windows that have not closed yet, including those that end past the largest time."""
         if isinstance(self._windows, UnlimitedWindows):
             return np.ones(len(start), np.bool_)
         is_open: BoolArray = start > closed_at - self._windows.size_ms
@@ -117,7 +119,8 @@ class WindowAggregate(Aggregate):
         return self._fold_seen(batch, wide, row, start)
 
     def _unseen(self, wide: Batch, start: IntArray) -> BoolArray:
-        """Which windows the store shows no more when their records come: another side's time may be far ahead."""
+        """True for windows that are no longer visible in the store when their records arrive: another side's time may
+        be far ahead."""
         store = self._window_store
         after = np.maximum(np.maximum.accumulate(start), store.observed_stream_time)
         before = np.append(store.observed_stream_time, after[:-1])
@@ -130,7 +133,7 @@ class WindowAggregate(Aggregate):
     def _fold_unseen(
         self, batch: Batch, wide: Batch, row: IntArray, start: IntArray, unseen: BoolArray
     ) -> Changes | None:
-        """Records of windows that are not seen any more begin a window anew, each its own, and it is not seen later."""
+        """Fold the records of invisible windows: each begins its window again, and is not visible later."""
         seen = np.flatnonzero(~unseen)
         changes = self._fold_seen(batch, wide.take(seen), row[seen], start[seen]) if len(seen) else None
         lost = np.flatnonzero(unseen)

@@ -1,4 +1,4 @@
-"""What aggregations in windows have in common, whatever their windows are."""
+"""The common part of aggregations in windows of all kinds."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from penstock.state.store import StateStore
 
 @dataclass(frozen=True, kw_only=True)
 class WindowedTable:
-    """The table that an aggregation in windows makes, and what the steps behind it need of it."""
+    """The table that a windowed aggregation produces, and what later steps need of it."""
 
     node: str
     context: Context
     serde: WindowedSerde
     time: ObservedTime
     closing: Closing | None
-    """Where only final results are sent on."""
+    """Set if only final results are emitted."""
     sends_old: bool
-    """Whether somebody downstream needs old values."""
+    """True if a later step needs old values."""
     caching: bool
-    """Send on the last update of each window and commit, instead of every one."""
+    """Emit the last update of each window and commit, instead of every one."""
     tells_stored: bool
-    """Send every update on, with the old value that the store had, as with caching."""
+    """Emit every update, with the previous value of the store as its old value, as with caching."""
 
     def cache(self, store: StateStore) -> EmitCache | None:
-        """What sits between the store and the steps behind it, if anything does."""
+        """The cache between the store and later steps, if any."""
         if not (self.caching or self.tells_stored):
             return None
         return EmitCache(self.sends_old, self.context, store, self.tells_stored)

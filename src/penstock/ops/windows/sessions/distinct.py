@@ -1,4 +1,4 @@
-"""``distinct`` in sessions: the record that begins a session, and no other (KIP-655)."""
+"""``distinct`` in sessions: emits only the record that begins a session (KIP-655)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.serdes.nullable import mark_nulls
 
 
 class FirstOfSession(SessionFold):
-    """The value of a session's first record to arrive, marked, so that null is a value like any other."""
+    """Keeps the value of a session's first record to arrive, marked, so that null is a value like any other."""
 
     def initial(self) -> Any:
         return None
@@ -51,7 +51,7 @@ class FirstOfSession(SessionFold):
 
 
 class SessionDistinct(SessionAggregate):
-    """The records that begin a session; those that extend or merge sessions are none of them."""
+    """Emits the records that begin a session, but not those that extend or merge sessions."""
 
     def _changes(self, batch: Batch, outcome: Outcome) -> Changes | None:
         rows = np.sort(outcome.fresh)

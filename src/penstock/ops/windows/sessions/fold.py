@@ -1,7 +1,7 @@
 """Folding values into the aggregates of sessions, which may merge.
 
-For each record the aggregates of the sessions it joins are merged into what the initializer gives, in the order of the
-sessions' ends, and then the record's value is added.
+For each record, the aggregates of the sessions that it joins are merged into the initial aggregate, in the order of the
+sessions' ends. Then the record's value is added.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from penstock.serdes import INT, Serde
 
 
 class Met(NamedTuple):
-    """The sessions that records put, and those that they met: these have the numbers of the stored ones, or behind them
-    of what was put."""
+    """The sessions that records put, and the sessions that they met. A met session has the number of a stored session
+    or, after these, of a put."""
 
     record: IntArray
     first: IntArray
-    """For each put the first session that it meets, and where they end; by end."""
+    """The index of the first session that each put met, and at last the end; met sessions are ordered by end."""
     stop: IntArray
     counts: IntArray
-    """How many records a session has."""
+    """The number of records in each session."""
     seed: IntArray
-    """The number of the session that it began with."""
+    """The number of the session that each session began with."""
     number: IntArray
-    """Of each session that was met, as what follows."""
+    """The number of each met session, in order."""
     met_count: IntArray
     met_seed: IntArray
 
@@ -47,62 +47,62 @@ class Folded(NamedTuple):
     """The aggregates of sessions."""
 
     new: Column
-    """Of all that were put."""
+    """The aggregate after each put."""
     found: Column
-    """Of all that were met."""
+    """The aggregate of each met session."""
 
 
 class SessionFold(ABC):
-    """How the values of a session become one, record by record."""
+    """Combines the values of a session into one aggregate, record by record."""
 
     function: UserFunction | None = None
     """The user's function, for errors."""
     serde: Serde | None = None
-    """And the type of what it gives."""
+    """The type of the function's results."""
 
     @abstractmethod
     def initial(self) -> Any:
-        """What an aggregate begins with, None for nothing."""
+        """Return the initial aggregate; None if there is none."""
 
     @abstractmethod
     def add(self, key: Any, value: Any, aggregate: Any) -> Any:
-        """The aggregate with one more value."""
+        """Return the aggregate with one more value."""
 
     @abstractmethod
     def fold(self, key: Any, value: Any, found: list[Any]) -> Any:
-        """The aggregate of a record and the sessions it joins; all as they are kept while a loop runs."""
+        """Return the aggregate of a record and the sessions that it joins; all in the form kept during the loop."""
 
     @abstractmethod
     def fold_all(self, met: Met, stored: Binary, batch: Batch) -> Folded | None:
-        """All aggregates; None when a function failed or took an aggregate away.
+        """Compute all aggregates; None if a function failed or deleted an aggregate.
 
         Args:
             stored: the aggregates of the stored sessions.
         """
 
     def numbers(self, data: Binary) -> IntArray:
-        """How many records went into sessions out of the store, where that is known."""
+        """The number of records in each stored session, if known."""
         return np.zeros(len(data), np.int64)
 
     @abstractmethod
     def keys(self, batch: Batch) -> Sequence[Any]:
-        """The keys as ``fold`` and ``add`` want them; the one of a record is taken right before these are called."""
+        """The keys as ``fold`` and ``add`` take them. A record's key is read right before these are called."""
 
     @abstractmethod
     def values(self, batch: Batch) -> Sequence[Any]:
-        """The values as ``fold`` wants them."""
+        """The values as ``fold`` takes them."""
 
     @abstractmethod
     def load(self, data: Binary) -> list[Any]:
-        """Aggregates out of the store, as they are kept."""
+        """Turn aggregates from the store into the form kept during the loop."""
 
     @abstractmethod
     def column(self, results: list[Any]) -> Column:
-        """Aggregates as a column."""
+        """Turn aggregates into a column."""
 
 
 class CountSessions(SessionFold):
-    """How many records a session has."""
+    """Counts the records of a session."""
 
     def initial(self) -> int:
         return 0
@@ -134,7 +134,7 @@ class CountSessions(SessionFold):
 
 
 class UserSessions(SessionFold):
-    """A user's functions of (), (key, value, aggregate) and (key, one aggregate, other aggregate)."""
+    """Folds with user functions of (), (key, value, aggregate) and (key, one aggregate, other aggregate)."""
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ class UserSessions(SessionFold):
 
 
 def session_fold_of(aggregation: Aggregation, serde: Serde, facts: TaskFacts) -> SessionFold:
-    """The way to fold of an aggregation in sessions."""
+    """Return the fold of an aggregation in sessions."""
     if aggregation.kind == "count":
         if serde == INT:
             return CountSessions()

@@ -68,11 +68,11 @@ class SessionAggregate(PackedAggregate):
 
     @property
     def _unseen_from(self) -> int | None:
-        """The earliest end of sessions that are to be sent on when they close, seen or not."""
+        """The earliest end of the sessions that are kept, visible or not, until they are emitted at their close."""
         return None if self._closing is None else self._closing.closed_before
 
     def _process(self, batch: Batch) -> tuple[Bounds, Loaded, Outcome]:
-        """What comes of records, and of which sessions; nothing is written yet."""
+        """Process records and return their results and the sessions involved; writes nothing yet."""
         bounds = self._bounds(batch)
         keys, codes = group_keys(batch.key.encoded())
         groups = Groups.by_number(codes)
@@ -88,13 +88,13 @@ class SessionAggregate(PackedAggregate):
         after = np.maximum(np.maximum.accumulate(batch.timestamp), self._store.observed_stream_time)
         before = np.append(self._store.observed_stream_time, after[:-1])
         stored_from = after - self._store.retention + 1
-        if self._closing is not None:  # what was not sent on yet is kept, seen or not
+        if self._closing is not None:  # results that are not emitted yet are kept, visible or not
             stored_from = np.minimum(stored_from, closed_at)
         counted_from = self._store.refused_before(after) if self._windows.closes else stored_from - 1
         return Bounds(batch.timestamp, times, closed_at, before - self._store.retention + 1, stored_from, counted_from)
 
     def _outcome(self, batch: Batch, codes: IntArray, loaded: Loaded, bounds: Bounds) -> Outcome:
-        """What comes of all records; drops and failures are told."""
+        """Run the rules on all records, and report drops and failures."""
         keys, entries = len(loaded.keys), loaded.entries
         told = self._cache is not None
         outcome = process_records(self._fold, self._gap, batch, codes, keys, bounds, entries, told)
@@ -109,7 +109,7 @@ class SessionAggregate(PackedAggregate):
         return outcome
 
     def _seen(self, batch: Batch, bounds: Bounds, outcome: Outcome) -> Seen:
-        """What becomes of each record, for those who watch."""
+        """The fate of each record, for those who watch."""
         rows, start, end = np.arange(len(batch)), outcome.made_start, outcome.made_end
         made = np.setdiff1d(rows, [*outcome.late.tolist(), *(row for row, _ in outcome.failed)]).astype(np.int64)
         windows = by_fate(
@@ -120,7 +120,7 @@ class SessionAggregate(PackedAggregate):
         return Seen(self._node, batch, bounds.times, *windows)
 
     def _close(self, closing: Closing, batch: Batch, closed_at: IntArray, outcome: Outcome) -> Changes | None:
-        """The results of the sessions that the records close: of those in the store, and of those that went later."""
+        """The results of the sessions that the records close: those in the store, and those that were removed later."""
         if not closing.is_due():
             return None
         closed_before = closing.closed_before
@@ -145,7 +145,7 @@ class SessionAggregate(PackedAggregate):
         return WindowedColumn(key, start, end, self._serde)
 
     def _changes(self, batch: Batch, outcome: Outcome) -> Changes | None:
-        """All updates in order, old values with them."""
+        """All updates in order, with their old values."""
         if not len(outcome.row):
             return None
         order = np.argsort(outcome.row, kind="stable")

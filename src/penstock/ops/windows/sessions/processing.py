@@ -1,4 +1,4 @@
-"""A chunk's records on their way through the rules of sessions, and what is aggregated on it."""
+"""Converts a chunk's records to arrays, runs the rules of sessions on them, and computes the aggregates."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from penstock.state.columns.packed import Entries
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What decides over each record of a chunk besides the sessions of its key."""
+    """The time limits for each record of a chunk."""
 
     timestamps: IntArray
     times: IntArray
-    """Stream time at each record, that record included."""
+    """Stream time at each record, including that record."""
     closed_at: IntArray
-    """A session that ends before is closed."""
+    """A session that ends before this time is closed."""
     visible_from: IntArray
-    """A session that ends before is not visible any more, when the record comes."""
+    """A session that ends before this time is no longer visible when the record arrives."""
     stored_from: IntArray
-    """One that ends before is not stored any more, after the record."""
+    """A session that ends before this time is no longer stored after the record."""
     counted_from: IntArray
-    """And if it ends before this, that counts as a drop; as in Kafka Streams also where what is to be sent on when it
-    closes is kept all the same."""
+    """A session that ends before this time counts as a drop. As in Kafka Streams, it does so even if it is kept until
+    it is emitted at its close."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a chunk's records: all updates, and what that changes in the store."""
+    """The results for a chunk's records: all updates, and the resulting changes in the store."""
 
     row: IntArray
-    """Of each update; a session that goes comes before the one that takes its place."""
+    """The row of each update; a removed session comes before the one that replaces it."""
     start: IntArray
     end: IntArray
     new: Column
@@ -47,28 +47,28 @@ class Outcome:
     fresh: IntArray
     """Rows of records that began a session."""
     gone_row: IntArray
-    """The rows at which sessions went away."""
+    """The rows at which sessions were removed."""
     gone_start: IntArray
     gone_end: IntArray
     gone: Column
-    """Their aggregates."""
+    """The aggregates of the removed sessions."""
     removed: IntArray
-    """The places of stored sessions that went away."""
+    """The places of stored sessions that were removed."""
     entries: Entries
-    """The sessions that there are now and are new."""
+    """The new sessions that exist after the chunk."""
     made_start: IntArray
-    """Of each record the session that it makes, or would make if that were not closed."""
+    """For each record, the session that it makes, or would make if it was not closed."""
     made_end: IntArray
     late: IntArray
     """Rows of records for closed sessions."""
     not_stored: IntArray
     """Rows of records whose sessions are too old for the store."""
     failed: list[tuple[int, BaseException]]
-    """Rows of records for which a user's function failed."""
+    """Rows of records for which a user function failed."""
 
 
 class _Processed(NamedTuple):
-    """What the rules made of records."""
+    """The results of the rules."""
 
     sessions: Sessions
     puts: Any
@@ -83,10 +83,10 @@ def process_records(
 
     Args:
         owner: the number of the key of each record.
-        keys: how many keys there are.
-        stored: the sessions out of the store, by key, end and start.
-        told: whether a session that is replaced at its very bounds is told as the old value; Kafka Streams does so only
-            out of its cache.
+        keys: the number of keys.
+        stored: the stored sessions, by key, end and start.
+        told: True if a session that is replaced within the same bounds is emitted as the old value; Kafka Streams does
+            this only with its cache.
     """
     records = table(len(batch), RECORD)
     records["owner"], records["time"], records["closed_at"] = owner, bounds.timestamps, bounds.closed_at
@@ -104,7 +104,7 @@ def process_records(
 
 
 def sessions_of(stored: Entries, counts: IntArray, owner: IntArray, keys: int) -> Sessions:
-    """The sessions out of the store, with room for those that records of some keys may begin."""
+    """The stored sessions, with room for those that records of some keys may begin."""
     have, size = np.bincount(stored.row, minlength=keys), len(stored)
     room = have + np.bincount(owner, minlength=keys)
     stretches, places = table(keys, STRETCH), table(int(room.sum()), SESSION)
@@ -130,7 +130,7 @@ def _one_by_one(
     stored: Entries,
     failed: list[tuple[int, BaseException]],
 ) -> tuple[Any, Any, Folded]:
-    """Process records where the function fails or takes aggregates away: what comes next depends on that."""
+    """Process records one by one if the function fails or deletes aggregates, which affects the records that follow."""
     puts, found = table(len(batch), PUT), table(len(stored) + len(batch), FOUND)
     keys, values = fold.keys(batch), fold.values(batch)
     aggregates: list[Any] = list(fold.load(stored.data))
@@ -196,7 +196,7 @@ def _outcome(
 
 
 def _entries(done: _Processed, stored: int) -> Entries:
-    """The sessions that there are now and are new."""
+    """The new sessions that exist after the chunk."""
     stretches, length = done.sessions.keys, done.sessions.keys["length"]
     owner = np.repeat(np.arange(len(stretches)), length)
     place = np.arange(len(owner)) + (stretches["first"] - np.cumsum(length) + length)[owner]

@@ -1,7 +1,7 @@
-"""What records change in the sessions of their keys: the rules of Kafka Streams, record by record (KIP-94).
+"""Kafka Streams' rules for sessions: how each record changes the sessions of its key (KIP-94).
 
 The functions and their numbered rules follow ``KStreamSessionWindowAggregate.process``. A record at time t meets the
-sessions that reach into the gap around it, and one session takes their place, here for a gap of 4:
+sessions that reach into the gap around it, and one session replaces them, here for a gap of 4:
 
     time      ..0...4...8...c...g..
     sessions     [-]     [--]   [-]
@@ -25,49 +25,49 @@ RECORD = np.dtype(
 """A record of a chunk.
 
 owner: the number of its key.
-closed_at: the close time at the record; sessions that end before are closed.
-visible_from: sessions that end before cannot be seen any more when the record comes.
-stored_from: the store does not keep sessions that end before, after the record.
-start, end: the session that it makes, or would make if that were not closed.
-is_late: whether that session is closed.
+closed_at: the close time at the record; sessions that end before it are closed.
+visible_from: sessions that end before it are no longer visible when the record arrives.
+stored_from: sessions that end before it are no longer stored after the record.
+start, end: the session that it makes, or would make if it was not closed.
+is_late: true if that session is closed.
 """
 
 SESSION = np.dtype([(name, "i8") for name in ("start", "end", "count", "number", "seed")], align=True)
 """A session in its place.
 
-count: how many records went into it.
-number: its place among those out of the store, or behind these the number of what was put.
-seed: the number of the session that it began with; of sessions that merge, the one that was before the others.
+count: the number of its records.
+number: its place among the stored sessions or, after these, the number of the put.
+seed: the number of the session that it began with; of merged sessions, the one that existed first.
 """
 
 STRETCH = np.dtype([("first", "i8"), ("length", "i8")], align=True)
-"""The places that the sessions of a key take: where they begin, and how many there are."""
+"""The places that the sessions of a key occupy: the first one, and their number."""
 
 PUT = np.dtype(
     [(name, "i8") for name in ("record", "start", "end", "count", "seed", "found", "stop", "is_gone")], align=True
 )
 """A session that a record puts.
 
-found, stop: from which on, and up to which, the sessions lie that it takes the place of, among all that were found.
-is_gone: whether a user's function gave nothing, so that there is no session then.
+found, stop: the range of the sessions that it replaces, among all found sessions.
+is_gone: true if a user function returned None, so that no session remains.
 """
 
 FOUND = np.dtype([(name, "i8") for name in ("put", "start", "end", "count", "number", "seed", "is_unseen")], align=True)
-"""A session that goes away.
+"""A session that is removed.
 
-put: the number of what takes its place.
-is_unseen: whether it could not be seen any more, and has just the bounds of that.
+put: the number of the put that replaces it.
+is_unseen: true if it was no longer visible and has the same bounds as the put.
 """
 
 
 class Sessions(NamedTuple):
-    """The sessions of some keys, as in a session store: each key's by end and start, with room for as many as come."""
+    """The sessions of some keys, as in a session store: those of a key by end and start, with room for new ones."""
 
     keys: Any
     """The stretch of each key."""
     places: Any
     stored: IntArray
-    """One number: how many came out of the store."""
+    """A single number: how many sessions came from the store."""
 
 
 @inlined
@@ -78,7 +78,7 @@ def _end(sessions: Sessions, owner: int) -> int:
 
 @inlined
 def _first_from(sessions: Sessions, owner: int, end: int) -> int:
-    """The place of the first session of a key that ends at a time or later."""
+    """The place of a key's first session that ends at a time or later."""
     low: int = sessions.keys[owner].first
     high = _end(sessions, owner)
     while low < high:
@@ -92,7 +92,7 @@ def _first_from(sessions: Sessions, owner: int, end: int) -> int:
 
 @inlined
 def _find_sessions(sessions: Sessions, record: Any, gap: int) -> tuple[int, int]:
-    """Rule 1: a record meets the sessions within the gap that can still be seen; they lie side by side."""
+    """Rule 1: a record meets the visible sessions within the gap, which are adjacent."""
     first = _first_from(sessions, record.owner, max(record.time - gap, record.visible_from))
     stop = first
     while stop < _end(sessions, record.owner) and sessions.places[stop].start - gap <= record.time:
@@ -116,16 +116,16 @@ def _remove(sessions: Sessions, owner: int, first: int, stop: int) -> None:
 
 @inlined
 def _keep(sessions: Sessions, record: Any, puts: Any, j: int, found: Any, used: int, first: int, stop: int) -> int:
-    """Put a session in place of those that were found; how many were found in all then."""
+    """Put a session in place of the found ones; return the total number of found sessions."""
     put, owner, places = puts[j], record.owner, sessions.places
     _remove(sessions, owner, first, stop)  # rule 4
-    if put.end < record.stored_from or put.is_gone:  # rule 5: the store does not keep what is too old for it
+    if put.end < record.stored_from or put.is_gone:  # rule 5: the store does not keep sessions that are too old
         return used
     place = min(first, _first_from(sessions, owner, put.end))
     while place < first and places[place].end == put.end and places[place].start < put.start:
         place += 1
     if place < first and places[place].end == put.end and places[place].start == put.start:
-        _note(found, used, j, places[place], True)  # rule 6: a session that is out of sight is overwritten
+        _note(found, used, j, places[place], True)  # rule 6: an invisible session is overwritten
         used += 1
         _remove(sessions, owner, place, place + 1)
     for i in range(_end(sessions, owner), place, -1):
@@ -150,11 +150,11 @@ _EXAMPLES = (
 def process(
     records: Any, sessions: Sessions, puts: Any, found: Any, gap: int, put: int, used: int, first: int, keeps: bool
 ) -> tuple[int, int]:
-    """``KStreamSessionWindowAggregate.process`` for records from one on, behind so many puts and sessions found;
-    without ``keeps`` only for the first one, and the sessions stay as they are.
+    """Run ``KStreamSessionWindowAggregate.process`` for the records from ``first`` on, appending to ``put`` puts and
+    ``used`` found sessions. Without ``keeps``, process only the first record and leave the sessions unchanged.
 
     Returns:
-        How many puts there are then, and how many sessions were found.
+        The number of puts and of found sessions afterwards.
     """
     for i in range(first, len(records)):
         record = records[i]
@@ -164,7 +164,7 @@ def process(
             start, end = min(start, sessions.places[place].start), max(end, sessions.places[place].end)
             count += sessions.places[place].count
         record.start, record.end = start, end
-        record.is_late = end < record.closed_at  # rule 3: the merged session decides, and not the record
+        record.is_late = end < record.closed_at  # rule 3: the end of the merged session decides, not the record
         if not record.is_late:
             one = puts[put]
             one.record, one.start, one.end, one.count, one.is_gone = i, start, end, count, False
@@ -184,7 +184,7 @@ def process(
 
 @compiled(*_EXAMPLES, 0, 0)
 def keep(records: Any, sessions: Sessions, puts: Any, found: Any, gap: int, put: int, used: int) -> int:
-    """Keep one put; how many sessions were found in all then."""
+    """Apply one put to the sessions; return the total number of found sessions."""
     record = records[puts[put].record]
     first, stop = _find_sessions(sessions, record, gap)
     return _keep(sessions, record, puts, put, found, used, first, stop)

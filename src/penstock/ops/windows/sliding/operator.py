@@ -1,7 +1,7 @@
 """``count``, ``reduce`` and ``aggregate`` in sliding windows.
 
-Each record ends one window (its left one), and begins another one right behind it as soon as a later record falls into
-that (its right one); it is added to every window that covers it.
+Each record ends one window (its left window). It begins another one right after itself (its right window) as soon as a
+later record falls into that. It is added to every window that covers it.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from penstock.state.kinds.packed import Loaded
 from penstock.state.kinds.sliding import SlidingStore
 
 _MOST_PUTS = 1 << 19
-"""How many updates go down together, unless one record has more."""
+"""The most updates that are processed together, unless a single record has more."""
 NO_LIMIT = 1 << 62
 
 
 class _Work(NamedTuple):
-    """Records, and what becomes of them."""
+    """Records, and their results."""
 
     batch: Batch
     rows: IntArray
-    """Those that are in time for a window."""
+    """The rows of records that are in time for a window."""
     loaded: Loaded
     """The windows around them."""
     outcome: Outcome
 
 
 class SlidingAggregate(PackedAggregate):
-    """One aggregate for each key and sliding window, as Kafka Streams makes and updates them."""
+    """One aggregate for each key and sliding window, created and updated as in Kafka Streams."""
 
     _finds_by_start = True
     _needed = ("key", "value")
@@ -72,14 +72,15 @@ class SlidingAggregate(PackedAggregate):
 
     def _write_together(self, batch: Batch, out: Collector) -> None:
         closed_at = self._time.observe(batch) - self._windows.grace_period_ms
-        most = NO_LIMIT if self._is_looked_up else _MOST_PUTS  # what it writes is told of the chunk as a whole
+        most = NO_LIMIT if self._is_looked_up else _MOST_PUTS  # writes are noted for the chunk as a whole
         while len(batch):
             done = self._process(batch, closed_at, most, out)
             rest = np.arange(done, len(batch))
             batch, closed_at = batch.take(rest), closed_at[rest]
 
     def _process(self, batch: Batch, closed_at: IntArray, most: int, out: Collector) -> int:
-        """Process records until there are so many updates, and emit what they change; how many records."""
+        """Process records until there are ``most`` updates, and emit their changes. Return the number of processed
+        records."""
         work, time_before = self._work(batch, closed_at, most), self._store.observed_stream_time
         batch, rows, outcome = work.batch, work.rows, work.outcome
         self._write_all(work)
@@ -97,7 +98,7 @@ class SlidingAggregate(PackedAggregate):
         return len(batch)
 
     def _work(self, batch: Batch, closed_at: IntArray, most: int) -> _Work:
-        """What becomes of records, until there are so many updates; nothing is written yet."""
+        """Process records until there are ``most`` updates. Writes nothing yet."""
         keys, codes = group_keys(batch.key.encoded())
         groups = Groups.by_number(codes)
         times = batch.timestamp[groups.order]
@@ -126,7 +127,7 @@ class SlidingAggregate(PackedAggregate):
         self._write(work.loaded, outcome.removed, outcome.entries, unseen_from, outcome.stream_time)
 
     def _seen(self, batch: Batch, closed_at: IntArray, rows: IntArray, outcome: Outcome) -> Seen:
-        """What becomes of each record, for those who watch: if any of its windows has closed, its left one has."""
+        """The fate of each record, for those who watch: if any of its windows has closed, its left window has."""
         late = np.append(np.setdiff1d(np.arange(len(batch)), rows), rows[outcome.closed > 0])
         left = np.maximum(batch.timestamp[late] - self._difference, 0)
         row, start = rows[outcome.updates.record], outcome.updates.start
@@ -138,7 +139,7 @@ class SlidingAggregate(PackedAggregate):
         return Seen(self._node, batch, times, *windows)
 
     def _count(self, batch: Batch, rows: IntArray, late: IntArray, outcome: Outcome) -> None:
-        """Count the drops: of records too late for all of their windows, for some, and for the store."""
+        """Count the drops: records too late for all of their windows, for some of them, and for the store."""
         late = np.sort(np.concatenate([late, np.repeat(rows, outcome.closed)]))
         if len(late):
             self._context.drop(self._node, batch.position[late], CLOSED_WINDOW)
@@ -152,7 +153,7 @@ class SlidingAggregate(PackedAggregate):
             self._context.expired(self._store.name, "window", int(expired.sum()))
 
     def _changes(self, batch: Batch, rows: IntArray, outcome: Outcome) -> Changes | None:
-        """All updates; with old values, if anybody needs them."""
+        """All updates, with old values if a later step needs them."""
         record, start, timestamp, is_there, new, old = outcome.updates
         if not len(record):
             return None
@@ -160,7 +161,7 @@ class SlidingAggregate(PackedAggregate):
         before = None
         if self._sends_old or self._cache is not None:
             before = old()
-            if self._cache is not None:  # it tells what the store had, and not what a window began with
+            if self._cache is not None:  # shows the value of the store, not the initial one
                 before = before.where(is_there)
         return Changes(
             WindowedColumn(batch.key.take(row), start, shifted(start, self._difference), self._serde),
@@ -174,9 +175,11 @@ class SlidingAggregate(PackedAggregate):
         )
 
     def _close(self, closing: Closing, batch: Batch, closed_at: IntArray, in_time: IntArray) -> Changes | None:
-        """The results of the windows that the records close; those cannot change any more, so the store has them.
+        """The results of the windows that the records close. These windows no longer change, so the store has their
+        results.
 
-        As in Kafka Streams, records that are too late, or earlier than the difference, do not look for such windows.
+        As in Kafka Streams, records that are too late, or earlier than the time difference, do not check for closed
+        windows.
         """
         looking = in_time[batch.timestamp[in_time] >= self._difference]
         if not looking.size or not closing.is_due():

@@ -1,4 +1,4 @@
-"""A chunk's records on their way through the rules of sliding windows, and what is aggregated on it."""
+"""Converts a chunk's records to arrays, runs the rules of sliding windows on them, and computes the aggregates."""
 
 from __future__ import annotations
 
@@ -32,62 +32,62 @@ from penstock.serdes import INT
 from penstock.state.columns.packed import Entries
 
 _NEW_WINDOWS = 3
-"""How many windows a record may make: its own two, and the right one of the record before."""
+"""The most windows that a record may create: its own two, and the right window of the previous record."""
 _FEWEST_PUTS = 256
-"""For how many puts there is room at first."""
+"""The initial room for puts."""
 _BLOCK = 4096
-"""How many puts become columns at once: few enough to stay in the processor's cache until then."""
+"""The number of puts that become columns together: few enough to stay in the CPU cache until then."""
 _USUAL_PUTS = 32
-"""For how many puts a record there is room at first when records are counted: room that is not used costs nothing."""
+"""The initial room for puts of each record when counting; unused room costs nothing."""
 
 
 class Updates(NamedTuple):
     """Updates of windows, in order."""
 
     record: IntArray
-    """For each its record."""
+    """The record of each update."""
     start: IntArray
     timestamp: IntArray
     is_there: BoolArray
-    """Whether the window was there before."""
+    """True if the window existed before."""
     new: Column
     old: Callable[[], Column]
-    """What was there before, for those who ask."""
+    """Returns the previous values, if a caller needs them."""
 
 
 class Outcome(NamedTuple):
-    """What came of records: all updates, and what the windows are then."""
+    """The results for records: all updates, and the resulting windows."""
 
     records: int
-    """How many records were processed."""
+    """The number of processed records."""
     updates: Updates
     closed: IntArray
-    """For each record how many of its windows were closed."""
+    """For each record, the number of its windows that were closed."""
     expired: int
-    """How many updates were too old to be seen in the store."""
+    """The number of updates too old to be visible in the store."""
     removed: IntArray
-    """The places of the windows out of the store that are not there any more, or have changed."""
+    """The places of stored windows that are gone or have changed."""
     entries: Entries
-    """The windows that are new, or have changed."""
+    """The new and the changed windows."""
     stream_time: int
-    """That of the store."""
+    """The stream time of the store."""
 
 
 def records_of(owner: IntArray, time: IntArray, closed_at: IntArray) -> Any:
-    """Records for ``process``, each with the number of its key and the close time at it."""
+    """Build the records for ``process``, each with the number of its key and its close time."""
     records = table(len(owner), RECORD)
     records["owner"], records["time"], records["closed_at"] = owner, time, closed_at
     return records
 
 
 def windows_of(stored: Entries, keys: int, records: Any, counts: IntArray, stream_time: int) -> Windows:
-    """The windows out of the store, with room for those that records make.
+    """The stored windows, with room for those that records create.
 
     Args:
         stored: starts and timestamps, by key and start.
-        keys: how many keys there are.
-        counts: how many records the windows have.
-        stream_time: that of the store.
+        keys: the number of keys.
+        counts: the number of records in each window.
+        stream_time: the stream time of the store.
     """
     have, size = np.bincount(stored.row, minlength=keys), len(stored)
     room = have + _NEW_WINDOWS * np.bincount(records["owner"], minlength=keys)
@@ -109,7 +109,7 @@ def windows_of(stored: Entries, keys: int, records: Any, counts: IntArray, strea
 def process_records(
     rules: Rules, fold: SessionFold, records: Any, batch: Batch, stored: Entries, keys: int, stream_time: int, most: int
 ) -> tuple[Outcome, list[tuple[int, BaseException]]]:
-    """Process records in order, until there is about so much to put, but at least one.
+    """Process records in order until there are about ``most`` puts, but at least one record.
 
     Args:
         records: what ``records_of`` gives.
@@ -117,7 +117,7 @@ def process_records(
         stored, keys, stream_time: as for ``windows_of``.
 
     Returns:
-        What came of them, and the failures of a user's function, each with the number of its record.
+        The results, and the failures of a user function, each with the number of its record.
     """
     is_count = isinstance(fold, CountSessions)
     counts = fold.numbers(stored.data) if is_count else np.zeros(len(stored), np.int64)
@@ -144,7 +144,7 @@ def process_records(
 
 
 def twice(puts: Any) -> Any:
-    """Puts as they are, with as much room again behind them."""
+    """The puts, with as much room again after them."""
     more = table(2 * len(puts), PUT)
     more[: len(puts)] = puts
     return more
@@ -177,11 +177,12 @@ def _outcome(
 
 
 def _count_all(rules: Rules, records: Any, windows: Windows, most: int) -> tuple[int, Updates]:
-    """Count records in order, until there is about so much to put: up to which, and the updates."""
+    """Count records in order until there are about ``most`` puts. Return the number of processed records, and the
+    updates."""
     puts, done, counted = table(_BLOCK, PUT), 0, _Counted(min(most, _USUAL_PUTS * len(records)) + _BLOCK)
     while done < len(records) and (counted.used < most or not done):
         stop, used = process(rules, records, windows, puts, 0, done, True)
-        if stop == done:  # no room for one record
+        if stop == done:  # no room for even one record
             puts = twice(puts)
         counted.add(puts, used)
         done = stop
@@ -189,10 +190,10 @@ def _count_all(rules: Rules, records: Any, windows: Windows, most: int) -> tuple
 
 
 class _Counted:
-    """The columns of what is put when records are counted.
+    """The columns of puts when records are counted.
 
     Args:
-        room: for how many puts there is room at first.
+        room: the initial room, in puts.
     """
 
     def __init__(self, room: int):
@@ -201,7 +202,7 @@ class _Counted:
         self._columns: list[Any] = [np.empty(room, kind) for kind in kinds]
 
     def add(self, puts: Any, used: int) -> None:
-        """Take in the first puts, as many as are used."""
+        """Add the first ``used`` puts."""
         if self.used + used > len(self._columns[0]):
             self._columns = [_grown(one, 2 * (self.used + used)) for one in self._columns]
         spread(puts, used, self.used, *self._columns)
@@ -223,7 +224,7 @@ def _grown(array: NDArray[Any], room: int) -> NDArray[Any]:
 
 
 def _columns(puts: Any) -> tuple[IntArray, IntArray, IntArray, BoolArray]:
-    """The records, starts and timestamps of puts, and whether the windows were there."""
+    """The record, start and timestamp of puts, and whether their windows existed."""
     return column(puts, "record"), column(puts, "start"), column(puts, "latest"), puts["is_there"] != 0
 
 
@@ -232,12 +233,12 @@ def _last_counts(windows: Any) -> Binary:
 
 
 class _Users:
-    """Calls a user's functions for puts, and keeps what they give.
+    """Calls a user's functions for puts, and keeps the results.
 
     Args:
-        records: the records that are processed.
+        records: the records to process.
         stored: the aggregates of the stored windows.
-        most: how many windows there may be.
+        most: the largest number of windows.
     """
 
     def __init__(self, fold: SessionFold, records: Batch, stored: Binary, most: int):
@@ -245,12 +246,12 @@ class _Users:
         self._keys, self._values = fold.keys(records), fold.values(records)
         before = fold.load(stored)
         self._current = before + [None] * (most - len(before) + 1)
-        """The aggregate of each window; at the end there is a place for windows that the store does not take."""
+        """The aggregate of each window; the last place is for windows that the store does not take."""
         self.new: list[Any] = []
         self.old: list[Any] = []
 
     def add_all(self, puts: Any) -> bool:
-        """Call the function for puts in order; False as soon as it fails or gives nothing."""
+        """Call the function for puts in order; return False as soon as it fails or returns None."""
         current, new, old = self._current, self.new, self.old
         for record, window, kind, source in _listed(puts, "record", "window", "kind", "source"):
             try:
@@ -267,10 +268,10 @@ class _Users:
         return True
 
     def add_record(self, puts: Any) -> None:
-        """Call the function for the puts of one record, and say which windows are gone with that.
+        """Call the function for the puts of one record, and mark the windows that it deletes.
 
         Raises:
-            BaseException: the function failed; nothing has changed.
+            BaseException: the function failed; nothing was changed.
         """
         before = len(moving.through(self.new))
         try:
@@ -284,19 +285,19 @@ class _Users:
         puts["is_gone"] = [result is None for result in self.new[before:]]
 
     def keep(self, puts: Any) -> None:
-        """The windows have what came of the last puts."""
+        """Store the results of the last puts in their windows."""
         for (window,), result in zip(_listed(puts, "window"), self.new[len(self.new) - len(puts) :], strict=True):
             self._current[window] = result
 
     def _called(self, record: int, window: int, kind: int) -> tuple[Any, Any]:
-        """The aggregates before and after an put."""
-        if kind == COPY:  # of a window as it was before the record: which may have been added to that already
+        """Return the aggregates before and after a put."""
+        if kind == COPY:  # of a window as it was before the record, which may have been added to it already
             return None, self.old[window] if window >= 0 else self._current[-1 - window]
         was = self._fold.initial() if kind == BEGIN else self._current[window]
         return was, self._fold.add(self._keys[record], self._values[record], was)
 
     def last(self, windows: Any) -> Binary:
-        """The aggregates of windows."""
+        """The current aggregates of windows."""
         return self._fold.column([self._current[number] for number in windows["number"].tolist()]).encoded()
 
 
@@ -307,7 +308,7 @@ def _listed(puts: Any, *names: str) -> Any:
 def _one_by_one(
     rules: Rules, records: Any, windows: Windows, users: _Users, failed: list[tuple[int, BaseException]]
 ) -> Any:
-    """Process records where the function fails or takes aggregates away: what comes next depends on that."""
+    """Process records one by one if the function fails or deletes aggregates, which affects the records that follow."""
     puts, used = table(_FEWEST_PUTS, PUT), 0
     for i in range(len(records)):
         while (found := process(rules, records, windows, puts, used, i, False))[0] == i:

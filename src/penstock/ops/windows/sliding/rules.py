@@ -1,7 +1,7 @@
-"""What records change in the sliding windows of their keys: the rules of Kafka Streams, record by record (KIP-450).
+"""Kafka Streams' rules for sliding windows: how each record changes the windows of its key (KIP-450).
 
 The functions and their numbered rules follow ``KStreamSlidingWindowAggregate``, and have its methods' names. A window
-that begins at s holds the records from s to s + d, both included; what a record at time t has to do with, for d = 4:
+that begins at s holds the records from s to s + d, both included; a record at time t concerns these, for d = 4:
 
     time    ..0...4...8...c..
     record          t             at 6, after records at 3 and at 8
@@ -10,7 +10,7 @@ that begins at s holds the records from s to s + d, both included; what a record
     right            [---]        begins behind t; there as soon as a later record falls into it
     previous     [---]            right window of the latest record before t, at 3; there as soon as t falls into it
 
-No window is there without a record in it, so windows begin only where one ends at a record, or right behind one.
+No window exists without a record in it. So each window either ends at a record or begins right after one.
 """
 
 from __future__ import annotations
@@ -23,48 +23,48 @@ from penstock.arrays import BoolArray, IntArray
 from penstock.compiled import compiled, constant, inlined
 
 UPDATE = constant(0)
-"""The record is added to a window that there is."""
+"""The record is added to an existing window."""
 BEGIN = constant(1)
 """A window begins with the record."""
 GO_ON = constant(2)
-"""A window begins with the aggregate of the window before it, and the record is added."""
+"""A window begins with the aggregate of the previous window, and the record is added."""
 COPY = constant(3)
-"""A window behind the record begins with what another window had before the record."""
+"""A window after the record begins with the aggregate that another window had before the record."""
 
 EPOCH, LATEST = constant(0), constant(2**63 - 1)
-"""No window begins before."""
+"""No window begins before ``EPOCH``."""
 NONE = constant(-1)
 
 
 class Rules(NamedTuple):
-    """What holds for all windows of an operator."""
+    """The settings of an operator's windows."""
 
     difference: int
     retention: int
-    """Of the store: windows that begin before stream time, less the retention, cannot be seen any more."""
+    """Retention of the store: windows that begin before stream time minus the retention are no longer visible."""
     keeps_all: bool
-    """Whether the store takes those all the same."""
+    """True if the store keeps invisible windows, too."""
 
 
 RECORD = np.dtype([("owner", "i8"), ("time", "i8"), ("closed_at", "i8"), ("closed", "i8")], align=True)
-"""A record that is in time for one of its windows at least.
+"""A record that is in time for at least one of its windows.
 
 owner: the number of its key.
-closed_at: the close time at the record; windows that end before are closed.
-closed: how many of its windows were closed.
+closed_at: the close time at the record; windows that end before it are closed.
+closed: the number of its windows that were closed.
 """
 
 PLACE = np.dtype([("start", "i8"), ("latest", "i8"), ("count", "i8"), ("number", "i4"), ("is_put", "i1")], align=True)
 """A window in its place.
 
 latest: the time of its latest record, which is its timestamp.
-count: how many records went into it.
-number: its own, for good; windows out of the store have the first ones.
-is_put: whether anything was put into it.
+count: the number of its records.
+number: its permanent number; stored windows have the first ones.
+is_put: true if a record was put into it.
 """
 
 STRETCH = np.dtype([("first", "i8"), ("length", "i8")], align=True)
-"""The places that the windows of a key take: where they begin, and how many there are."""
+"""The places that the windows of a key occupy: the first one, and their number."""
 
 PUT = np.dtype(
     [(name, "i8") for name in ("start", "latest", "count")]
@@ -72,32 +72,32 @@ PUT = np.dtype(
     + [(name, "i1") for name in ("kind", "is_there", "is_gone")],
     align=True,
 )
-"""What a record puts into a window.
+"""A record's put into a window.
 
-latest, count: of the window, then.
-place: of the window, if it was there.
-window: its number, ``NONE`` if the store does not take it, being too old.
+latest, count: of the window, after the put.
+place: of the window, if it existed.
+window: its number; ``NONE`` if it is too old for the store.
 source: for ``GO_ON`` the number of the other window. For ``COPY`` the number of what the record puts into the other
-    window; if that does not come before, ``-1 -`` the number of the window.
-is_there: whether the window was there before.
-is_gone: whether a user's function gave nothing, so that the window goes away.
+    window; if that put does not come first, ``-1 -`` the number of the window.
+is_there: true if the window existed before.
+is_gone: true if a user function returned None, so that the window is removed.
 """
 
 
 class Windows(NamedTuple):
-    """The windows of some keys, as in a window store: each key's by start, with room for as many as may be made."""
+    """The windows of some keys, as in a window store: those of a key by start, with room for new ones."""
 
     keys: Any
     """The stretch of each key."""
     places: Any
     is_gone: BoolArray
-    """Which windows, by number, were there and are not any more."""
+    """By window number: true if the window existed and was removed."""
     stream_time: IntArray
-    """One number: the latest start of all that was ever put."""
+    """A single number: the latest start of all puts so far."""
     made: IntArray
-    """One number: how many windows there have ever been."""
+    """A single number: how many windows have been created so far."""
     expired: IntArray
-    """One number: how much was put that could not be seen any more."""
+    """A single number: how many puts went into windows that were no longer visible."""
 
 
 # --- the store ---------------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ def _end(windows: Windows, owner: int) -> int:
 
 @inlined
 def _first_from(windows: Windows, owner: int, start: int) -> int:
-    """The place of the first window of a key that begins at a time or later."""
+    """The place of a key's first window that begins at a time or later."""
     low: int = windows.keys[owner].first
     high = _end(windows, owner)
     while low < high:
@@ -125,7 +125,7 @@ def _first_from(windows: Windows, owner: int, start: int) -> int:
 
 @inlined
 def _is_at(windows: Windows, owner: int, place: int, start: int) -> bool:
-    """Whether a window of a key begins at a time, given the first place from there on."""
+    """True if a window of a key begins at a time, given the first place from there on."""
     return place < _end(windows, owner) and windows.places[place].start == start
 
 
@@ -136,7 +136,7 @@ def _has(windows: Windows, owner: int, start: int) -> bool:
 
 @inlined
 def _insert(windows: Windows, owner: int, place: int, start: int) -> None:
-    """A new window in a place of its key's stretch."""
+    """Insert a new window into its key's stretch."""
     places = windows.places
     for i in range(_end(windows, owner), place, -1):
         places[i] = places[i - 1]
@@ -159,7 +159,7 @@ def _remove(windows: Windows, owner: int, place: int) -> None:
 
 @inlined
 def _seen_from(rules: Rules, windows: Windows, earliest: int) -> int:
-    """When the first window begins that a record looks at, and that can still be seen."""
+    """The start of the first window that a record checks, at which windows are still visible."""
     seen_from: int = max(EPOCH, earliest, windows.stream_time[0] - rules.retention + 1)
     return seen_from
 
@@ -168,10 +168,10 @@ def _seen_from(rules: Rules, windows: Windows, earliest: int) -> int:
 def _update_window_and_forward(
     rules: Rules, records: Any, windows: Windows, puts: Any, used: int, i: int, start: int, kind: int, other: int
 ) -> int:
-    """Add a record to a window, or to a new one, unless that has closed; how many puts there are then.
+    """Add a record to a window, or to a new one, unless it has closed; return the number of puts afterwards.
 
     Args:
-        other: the place of the window itself, or for ``GO_ON`` of the one that it goes on from.
+        other: the place of the window itself, or, for ``GO_ON``, of the window whose aggregate it continues.
     """
     if start < records[i].closed_at - rules.difference:
         records[i].closed += 1
@@ -199,8 +199,8 @@ def _create_current_record_right_window(
 
 @inlined
 def _process_reverse(rules: Rules, records: Any, windows: Windows, puts: Any, used: int, i: int) -> int:
-    """A record that is not earlier than the difference looks at windows from its right one down to its left one, and
-    on to the first one that ends before it."""
+    """Process a record at or after the time difference: it checks windows from its right one down to its left one, and
+    on to the first window that ends before it."""
     owner, time, difference = records[i].owner, records[i].time, rules.difference
     places, seen_from = windows.places, _seen_from(rules, windows, time - 2 * difference)
     left, right, right_put, previous = NONE, NONE, NONE, NONE
@@ -208,33 +208,33 @@ def _process_reverse(rules: Rules, records: Any, windows: Windows, puts: Any, us
     at = (_first_from(windows, owner, time + 2) if time < LATEST - 1 else _end(windows, owner)) - 1
     while at >= windows.keys[owner].first and places[at].start >= seen_from:
         start, latest = places[at].start, places[at].latest
-        if start > time:  # rule 1: its right window is there
+        if start > time:  # rule 1: its right window exists
             has_right = True
-        elif start > time - difference:  # rule 2: a window around it; what the last one holds tells what is right of it
+        elif start > time - difference:  # rule 2: around it; the last one shows if any are to the right
             before = used
             used = _update_window_and_forward(rules, records, windows, puts, used, i, start, UPDATE, at)
             if right == NONE:
                 right, right_put = at, before if used > before else NONE
-        elif start == time - difference:  # rule 3: its left window is there
+        elif start == time - difference:  # rule 3: its left window exists
             has_left = True
             used = _update_window_and_forward(rules, records, windows, puts, used, i, start, UPDATE, at)
-            if latest >= time:  # rule 4: a record of its time has come before, and has made what there is to make
+            if latest >= time:  # rule 4: an earlier record had the same time and created all its windows
                 return used
             previous = latest
-        else:  # rule 5: the window before the left one knows the record before
+        else:  # rule 5: the window before the left one knows the previous record
             left, previous = at, latest
             break
         at -= 1
 
-    # rule 6: the right window of the record before begins with this record, if that falls into it
+    # rule 6: this record begins the previous record's right window, if it falls into it
     if previous >= 0 and previous + 1 >= time - difference and not _has(windows, owner, previous + 1):
         used = _update_window_and_forward(rules, records, windows, puts, used, i, previous + 1, BEGIN, NONE)
-    # rule 7: its left window goes on from the one before that, if the record before falls into it
+    # rule 7: its left window continues the one before, if the previous record falls into it
     if not has_left:
         goes_on = left >= 0 and time - difference <= previous
         kind, source = (GO_ON, left) if goes_on else (BEGIN, NONE)
         used = _update_window_and_forward(rules, records, windows, puts, used, i, time - difference, kind, source)
-    # rule 8: its right window has what a window around it has, if that has later records; no matter when it closes
+    # rule 8: its right window copies one around it, if that has later records; even if it closes
     if not has_right and right >= 0 and places[right].latest > time:
         used = _create_current_record_right_window(records, windows, puts, used, i, right, right_put)
     return used
@@ -242,25 +242,25 @@ def _process_reverse(rules: Rules, records: Any, windows: Windows, puts: Any, us
 
 @inlined
 def _process_early(rules: Rules, records: Any, windows: Windows, puts: Any, used: int, i: int) -> int:
-    """A record earlier than the difference: no window begins before 0, so such records share the one from 0 on, which
-    is *combined* out of all their left windows. Windows are looked at from the first one on."""
+    """Process a record earlier than the time difference. No window begins before 0, so such records share the window
+    from 0 on, the *combined* window of all their left windows. The record checks windows from the first one on."""
     owner, time, places = records[i].owner, records[i].time, windows.places
     combined, right, right_put, previous = NONE, NONE, NONE, NONE
     has_right = False
     at = _first_from(windows, owner, _seen_from(rules, windows, EPOCH))
     while at < _end(windows, owner) and places[at].start <= time + 1:
         start = places[at].start
-        if start == EPOCH:  # rule 9: the combined window knows the record before, unless it has later ones
+        if start == EPOCH:  # rule 9: the combined window knows the previous record, unless it has later ones
             combined = at
             previous = places[at].latest if places[at].latest < time else NONE
-        elif start <= time:  # rule 10: a window around it; what the last one holds tells what is right of it
+        elif start <= time:  # rule 10: a window around it; the last one shows whether there are records to the right
             before = used
             used = _update_window_and_forward(rules, records, windows, puts, used, i, start, UPDATE, at)
             right, right_put = at, before if used > before else NONE
         else:  # as rule 1
             has_right = True
         at += 1
-    if right == NONE and combined >= 0 and places[combined].latest > time:  # rule 11: all in it are later than this one
+    if right == NONE and combined >= 0 and places[combined].latest > time:  # rule 11: all its records are later
         right = combined
     if not has_right and right >= 0 and places[right].latest > time:  # as rule 8
         used = _create_current_record_right_window(records, windows, puts, used, i, right, right_put)
@@ -272,10 +272,10 @@ def _process_early(rules: Rules, records: Any, windows: Windows, puts: Any, used
 
 @inlined
 def _keep(rules: Rules, windows: Windows, owner: int, put: Any) -> None:
-    """``WindowStore.put``: the store does not take what is too old for it, by the latest start that was put."""
+    """``WindowStore.put``: the store does not take windows that are too old, by the latest start of all puts."""
     start, place = put.start, put.place
     windows.stream_time[0] = max(windows.stream_time[0], start)
-    if place == NONE or put.is_gone or windows.places[place].start != start:  # new, or windows before it have gone
+    if place == NONE or put.is_gone or windows.places[place].start != start:  # new, or earlier windows were removed
         place = _first_from(windows, owner, start)
     put.is_there = _is_at(windows, owner, place, start)
     put.window = NONE
@@ -303,18 +303,18 @@ _EXAMPLES = (
 
 
 _ROOM = 3
-"""For how many windows besides those that it looks at a record may put something."""
+"""The most windows, apart from those it checks, that a record may put into."""
 
 
 @compiled(*_EXAMPLES, 0, 0, True)
 def process(
     rules: Rules, records: Any, windows: Windows, puts: Any, used: int, first: int, keeps: bool
 ) -> tuple[int, int]:
-    """``KStreamSlidingWindowAggregate.process`` for records from one on, as far as there is room behind what was put
-    before; without ``keeps`` only for the first one, and the windows stay as they are.
+    """Run ``KStreamSlidingWindowAggregate.process`` for the records from ``first`` on, as long as there is room after
+    the earlier puts. Without ``keeps``, process only the first record and leave the windows unchanged.
 
     Returns:
-        Up to which record, and how many puts there are then.
+        The index after the last processed record, and the number of puts.
     """
     for i in range(first, len(records)):
         owner, before = records[i].owner, used
@@ -333,7 +333,7 @@ def process(
 
 @compiled(*_EXAMPLES, 0, 0)
 def keep(rules: Rules, records: Any, windows: Windows, puts: Any, first: int, stop: int) -> None:
-    """Have the windows keep some puts."""
+    """Apply some puts to the windows."""
     for j in range(first, stop):
         _keep(rules, windows, records[puts[j].record].owner, puts[j])
 
@@ -353,7 +353,7 @@ def spread(
     is_there: BoolArray,
     has_old: BoolArray,
 ) -> None:
-    """Write the first puts into columns, from a place on: each put is read once, while it is in the cache."""
+    """Write the first puts into columns, from place ``to`` on: each put is read once, while it is in the CPU cache."""
     for j in range(used):
         put = puts[j]
         record[to + j], start[to + j], latest[to + j], count[to + j] = put.record, put.start, put.latest, put.count
