@@ -29,7 +29,7 @@ class FlatMap(Operator):
         expected = "values to iterate over" if self._key is None else "pairs (key, value) to iterate over"
         way = "for one result return [result], for none []; a text is not taken apart"
         batch, results = self._caller.check(batch, results, _is_iterable, expected, way)
-        batch, lists = self._caller.each(list, batch, results)  # a generator runs here
+        batch, lists = self._caller.each(list, batch, results)  # runs a generator
         if self._key is not None:
             batch, lists = self._caller.check(batch, lists, _are_pairs, expected, way)
         parts = iter if self._key is None else chain.from_iterable
