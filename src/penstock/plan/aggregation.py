@@ -1,4 +1,4 @@
-"""How values become one."""
+"""Aggregations: functions that combine values into one."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from penstock.serdes import Serde
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Aggregation:
-    """How values become one: ``count``, ``reduce`` (from the first value) or ``aggregate`` (from an initializer).
+    """The functions of ``count``, ``reduce`` (starts with the first value) or ``aggregate`` (starts with an
+    initializer).
 
-    ``subtract`` takes a value out again, for grouped tables; ``merge`` makes one aggregate of those of two sessions.
+    ``subtract`` removes a value again, for grouped tables; ``merge`` combines the aggregates of two sessions.
     """
 
     kind: str
@@ -26,9 +27,9 @@ class Aggregation:
 
     @property
     def reads_columns(self) -> Columns:
-        """The columns that its functions look into."""
+        """The columns that its functions use."""
         return {"count": NEITHER, "reduce": VALUE}.get(self.kind, BOTH)
 
     def maker(self, type_: Serde) -> Maker | None:
-        """The function that its results come out of, which are of this type; None for counts."""
+        """The function that makes its results, and their type; None for counts."""
         return None if self.add is None else Maker(self.add, type_)

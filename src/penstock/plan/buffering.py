@@ -98,7 +98,7 @@ class BufferConfig(Options):
         return self
 
     def _as(self, kind: type[_Kind], **changes: Any) -> _Kind:
-        """A buffer of another kind with the same limits, but for these fields."""
+        """A buffer configuration of another kind with the same limits, apart from the changed fields."""
         return kind(**vars(self) | changes)
 
 
@@ -139,7 +139,7 @@ class Suppressed(Options):
 
     buffer: BufferConfig = field(default_factory=StrictBufferConfig)
     time_ms: int | None = None
-    """How long to wait for more updates of a key; None for until its window closes."""
+    """How long to wait for more updates of a key; None to wait until its window closes."""
     name: str | None = None
     idle_advance_ms: int | None = None
 

@@ -1,4 +1,4 @@
-"""A topology built step by step: sources, processors and sinks by name (``Topology.addSource`` and its like)."""
+"""Topologies built step by step: sources, processors and sinks by name (``Topology.addSource`` and its like)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from penstock.serdes import Serde, of
 
 
 class Declarations(KafkaNames):
-    """The steps of a topology, to which more can be added until it is used."""
+    """The steps of a topology; more can be added until the topology is used."""
 
     def __init__(self, declared: Iterable[Node] = (), stores: Iterable[StoreSpec] = ()):
         self._declared = list(declared)
@@ -165,7 +165,7 @@ class Declarations(KafkaNames):
         return spec.name
 
     def _changed(self) -> None:
-        """What follows from the steps is to be found out anew."""
+        """Discard everything derived from the steps, to be derived again."""
 
     def _named(self, name: str) -> Node | None:
         return next((node for node in self._declared if node.name == name), None)
@@ -194,13 +194,13 @@ class Declarations(KafkaNames):
 
 
 def _types_of(node: Node) -> dict[str, Serde | None]:
-    """The types of what comes out of a step, as far as it says them itself."""
+    """The types of a step's results, as far as the step declares them."""
     key, value = (None, None) if node.store is None else (node.store.key, node.store.value)
     return {"key": node.key or key, "value": node.value or value}
 
 
 def _type_of(node: Node, side: str, given: Any, name: str) -> Serde:
-    """The type of a step's keys or values, as told or as that of the step it is behind."""
+    """The type of a step's keys or values: the given one, or that of the step before it."""
     if given is not None:
         return of(given, side)
     above: Node | None = node

@@ -1,4 +1,4 @@
-"""Which columns of records a function looks into: what nobody looks into is not decoded."""
+"""The columns of records that a function uses; unused columns are not decoded."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Types and extractors that the settings say where a topology does not (``default.key.serde`` and its like), and what
-types steps have that nobody says anything of: those of what they get."""
+"""Default types and extractors from the settings (``default.key.serde`` and its like), and the types of steps that
+declare none: those of their input."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from penstock.settings import Settings
 from penstock.timestamps import READY, is_extractor
 
 DEFAULT_KEY: Serde = copy(STR)
-"""Where the user says no type of keys: text, unless the settings say another. It is known by its identity."""
+"""The type of keys if the user gives none: text, unless the settings name another type. Recognised by identity."""
 DEFAULT_VALUE: Serde = copy(JSON)
-"""Where the user says no type of values: anything that JSON can say, unless the settings say another."""
+"""The type of values if the user gives none: any JSON value, unless the settings name another type."""
 
 _LEFT_OPEN = "_penstock_left_open"
 
 
 class LeftOpen(NamedTuple):
-    """What is known of a type that nobody said."""
+    """A type that the user did not give."""
 
     default: Serde | None
-    """Which setting says it: that in whose place ``DEFAULT_KEY`` or ``DEFAULT_VALUE`` stands; None for none."""
+    """``DEFAULT_KEY`` or ``DEFAULT_VALUE``, whose setting gives the type; None if no setting does."""
     otherwise: Serde
-    """What it is where no setting does."""
+    """The type if no setting gives it."""
     before: Serde
-    """What release 0.1.0 took in its place."""
+    """The type that release 0.1.0 used here."""
 
 
 def left_open(default: Serde | None, otherwise: Serde, before: Serde) -> Serde:
-    """A type that nobody said, as ``otherwise`` until the settings are known, see ``LeftOpen``."""
+    """Mark a type as not given: it is ``otherwise`` until the settings are known, see ``LeftOpen``."""
     if otherwise is before is default:
         return otherwise
     known = getattr(otherwise, _LEFT_OPEN, None)
     opened = copy(otherwise if known is None else known.otherwise)
-    if opened is otherwise:  # a serde of a user's that cannot be copied
+    if opened is otherwise:  # a user's serde that cannot be copied
         return otherwise
     left = LeftOpen(default, otherwise if known is None else known.otherwise, before)
     vars(opened)[_LEFT_OPEN] = left  # a user's serde may be a frozen dataclass
@@ -55,10 +55,10 @@ _PLAIN = {"str": str, "int": int, "float": float, "bytes": bytes}
 
 
 class Defaults(Rewriting):
-    """Puts what the settings say into the steps of a topology, each of which becomes another one.
+    """Puts the settings' types and extractors into the steps of a topology, each of which is replaced by a new one.
 
     Args:
-        as_before: whether types that nobody said are what release 0.1.0 took in their place.
+        as_before: use the types of release 0.1.0 where the user gave none.
 
     Raises:
         ConfigError: a setting names no type, or no extractor.
@@ -128,7 +128,7 @@ def _extractor(name: Any) -> Extractor | None:
 
 
 def _named(setting: str, name: str, others: str) -> Any:
-    """What a text such as ``package.module:name`` means."""
+    """Import the object that a text such as ``package.module:name`` names."""
     module, colon, attribute = name.partition(":")
     try:
         if not colon:

@@ -1,7 +1,7 @@
 """The topology as text in Kafka Streams' own form, and as Mermaid.
 
-The text is the same to the letter as ``Topology#describe()`` prints, so that every viewer of it works. For that, where
-Kafka Streams prints sets in the order of Java's hash sets, so does this.
+The text equals that of ``Topology#describe()`` to the letter, so that every viewer of it works. Therefore sets are
+printed in the order of Java's hash sets where Kafka Streams does so.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ Neighbours = dict[str, list[Part]]
 
 
 def _neighbours(sub: SubTopology) -> tuple[Neighbours, Neighbours, dict[str, int]]:
-    """Successors, predecessors and sizes of all parts.
+    """The successors, predecessors and sizes of all parts.
 
-    The size of a part is the number of ways down from it. Neighbours are sorted by the sizes known when they are
-    connected, which is why the order of connecting matters and is Java's.
+    The size of a part is the number of paths down from it. Neighbours are sorted by their sizes at the time when they
+    are connected, so the order of connecting matters. It is Java's order.
     """
     by_name = {part.name: part for part in sub.parts}
     below: Neighbours = {name: [] for name in by_name}
@@ -96,7 +96,7 @@ def _sorted(parts: list[Part], sizes: dict[str, int]) -> list[Part]:
 
 
 def _java_order(texts: Iterable[str]) -> list[str]:
-    """Strings in the order in which a Java ``HashSet`` that they were added to iterates.
+    """Sort strings like a Java ``HashSet`` to which they were added in this order.
 
     >>> _java_order(["in", "out", "KSTREAM-SOURCE-0000000000"])
     ['in', 'KSTREAM-SOURCE-0000000000', 'out']
@@ -151,12 +151,12 @@ def _id(name: str) -> str:
 
 
 def _label(part: Part) -> str:
-    """The name; of one that was made up, what it is made of and its number, without the zeros."""
+    """The name of a part; for a generated name, its kind and its number without leading zeros."""
     made_up = _MADE_UP.fullmatch(part.name)
     return f"{made_up[1]} {int(made_up[2])}" if made_up else part.name
 
 
 def _selector(part: Part) -> str:
-    """What chooses the topics of a sink."""
+    """The function that chooses the topics of a sink."""
     assert part.node.selector is not None
     return part.node.selector.name

@@ -1,4 +1,4 @@
-"""A topology, or the steps that lead to one of them, as a picture in SVG: for notebooks and documents."""
+"""SVG pictures of a topology, or of the steps that lead to one step, for notebooks and documents."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Placed:
 
 
 def of_topology(subs: Iterable[SubTopology]) -> str:
-    """All sub-topologies, one below the other, each in a frame."""
+    """Draw all sub-topologies, one below the other, each in a frame."""
     pieces, y, width = [], 0.0, 0.0
     for sub in subs:
         placed, wide, tall = _laid_out(_boxes_of(sub), y + _HEAD)
@@ -49,7 +49,7 @@ def of_topology(subs: Iterable[SubTopology]) -> str:
 
 
 def of_steps(node: Node) -> str:
-    """A step, and all that lead to it."""
+    """Draw a step and all steps that lead to it."""
     every: dict[str, Box] = {}
 
     def add(one: Node) -> None:
@@ -82,7 +82,7 @@ def _words(node: Node) -> str:
 
 
 def _laid_out(boxes: list[Box], top: float) -> tuple[list[_Placed], float, float]:
-    """Where each box is, layer by layer, and how wide and tall it all is."""
+    """Place the boxes layer by layer; return them with the total width and height."""
     by_name, layer = {box.name: box for box in boxes}, dict[str, int]()
 
     def depth(name: str) -> int:

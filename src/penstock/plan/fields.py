@@ -1,4 +1,4 @@
-"""Fields of values, named instead of written as functions: ``"event_id"``, ``"payload.id"``."""
+"""Fields of values, given by name instead of by function: ``"event_id"``, ``"payload.id"``."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from penstock.serdes.json import JsonSerde
 from penstock.times import UNITS, Unit, parsed
 
 JSON_TYPES = frozenset((dict, list, str, int, float, bool, type(None)))
-"""What plain JSON decodes to; the attributes of these are not fields."""
+"""The types that plain JSON decodes to; their attributes are not fields."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """A field of the value, or a field of a field of it, as ``found_at`` has it; what is not there is None."""
+    """A field of the value, or a nested field, found by ``found_at``; a missing field is None."""
 
     path: tuple[str, ...]
     where: str
-    """The user's file and line of the DSL call it was given to."""
+    """The user's file and line of the DSL call that received it."""
 
     def of(self, value: Any) -> Any:
-        """The field of one value."""
+        """Return the field of one value."""
         found = found_at(value, self.path)
         return None if found is MISSING else found
 
 
 def field(path: str, method: str, value: Serde) -> Field:
-    """The field that a text names, for values of this type.
+    """Return the field that a text names, for values of this type.
 
     Raises:
         TopologyError: the text names no field, or values of this type have none.
@@ -49,12 +49,12 @@ def field(path: str, method: str, value: Serde) -> Field:
 
 
 MISSING: Any = object()
-"""What stands nowhere."""
+"""Marks that nothing was found."""
 
 
 def found_at(value: Any, names: Sequence[str]) -> Any:
-    """What stands under names, each within the one before it. A name of the value may have dots itself, as in ECS; what
-    is nested goes before that.
+    """Find the value under a path of names. A name in the value may contain dots itself, as in ECS; nested fields take
+    precedence.
 
     >>> found_at({"log": {"level": 1}, "log.level": 2}, ["log", "level"]), found_at({"log.level": 2}, ["log", "level"])
     (1, 2)
@@ -76,10 +76,10 @@ def _attribute(value: Any, name: str) -> Any:
 
 
 def time_field(path: str, value: Serde, unit: Unit) -> UserFunction:
-    """A function of (value) that gives the field with its time that a text names; raises as ``field`` does.
+    """Return a function of (value) that reads the time field that a text names; raises like ``field``.
 
     Args:
-        unit: that of times that are numbers.
+        unit: the unit of times given as numbers.
     """
     named = field(path, "timestamp", value)
 

@@ -1,4 +1,4 @@
-"""Users' functions: checked when the topology is built, called in one tight loop when it runs."""
+"""User functions: checked when the topology is built, called in a tight loop when it runs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from penstock.topic_names import check_topic_name
 
 _ROW_BY_ROW = ("flat_map", "flat_map_values", "reduce", "aggregate", "timestamp")
 _ITERATED = ("flat_map", "flat_map_values")
-"""Methods that iterate over what their functions return, so that generators are welcome."""
+"""Methods that iterate over the results of their functions, and so accept generators."""
 _BY_NAME = ("reduce",)
-"""Methods where one more argument is no context unless it says so: one may think that the key comes first."""
+"""Methods in which an extra argument is only the context if it says so: users may think that the key comes first."""
 _MARK = "__penstock_columnar__"
 
 
@@ -57,34 +57,34 @@ def columnar(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class UserFunction:
-    """A function the user gave, and what is known about it."""
+    """A function of the user's, and the facts about it."""
 
     call: Callable[..., Any]
     arity: int
     columnar: bool
     where: str
-    """The user's file and line of the DSL call it was given to."""
+    """The user's file and line of the DSL call that received it."""
     wants_context: bool = False
-    """Whether the record's context is its last argument, which is not counted in ``arity``."""
+    """True if the record's context is its last argument, which ``arity`` does not count."""
     method: str = ""
-    """The DSL method it was given to."""
+    """The DSL method that received it."""
 
     @property
     def name(self) -> str:
         return getattr(self.call, "__qualname__", None) or repr(self.call)
 
     def location(self) -> str:
-        """Where the function itself was written."""
+        """The file and line where the function was written."""
         code = getattr(self.call, "__code__", None)
         return f"{code.co_filename}:{code.co_firstlineno}" if code else self.where
 
     def returns(self) -> Any:
-        """The annotation of what it returns, or the class that it is; None where there is neither."""
+        """Its return annotation, or itself if it is a class; None if there is neither."""
         return _returned(self.call)
 
 
 class Maker(NamedTuple):
-    """A function, and the type that its results have by the step that it was given to."""
+    """A function, and the type that the step gives to its results."""
 
     function: UserFunction
     type: Serde
@@ -93,14 +93,14 @@ class Maker(NamedTuple):
 def user_function(
     call: Any, method: str, *parameters: tuple[str, ...], hint: str = "", context: bool = False, why_not: str = ""
 ) -> UserFunction:
-    """The function, checked against the argument lists that the method allows.
+    """Check a function against the argument lists that the method allows, and return it.
 
     Args:
-        context: whether it may take the record's context as one more argument, see ``_wants_context``.
-        why_not: why it may not.
+        context: True if it may take the record's context as one more argument, see ``_wants_context``.
+        why_not: the reason why it may not.
 
     Raises:
-        TopologyError: it is not callable, takes another number of arguments, or is columnar where that cannot be.
+        TopologyError: it is not callable, takes another number of arguments, or is columnar where that is impossible.
     """
     where = caller()
     forms = " or ".join(f"({', '.join(names)})" for names in parameters)
@@ -141,22 +141,23 @@ def user_function(
 
 
 def refuse_unusable(call: Any, method: str, where: str) -> None:
-    """Raise ``TopologyError`` for an async function, and for a generator function where nobody iterates."""
+    """Raise ``TopologyError`` for an async function, and for a generator function whose results the step does not
+    iterate over."""
     why = why_unusable(call, iterated=method in _ITERATED)
     if why:
         raise TopologyError(f"{method} at {where}: {called(call)} is {why}")
 
 
 def called(call: Any) -> str:
-    """A function by its name and its place, for messages."""
+    """A function's name and place, for messages."""
     function = UserFunction(call, 0, False, "")
     place = function.location()
     return f"{function.name} at {place}" if place else function.name
 
 
 def _wants_context(call: Callable[..., Any], most: int, method: str) -> bool:
-    """Whether a function asks for the record's context: its last argument must be given, and is called ``context``, is
-    annotated as ``RecordContext``, or is one more than the method could give otherwise."""
+    """True if a function asks for the record's context: its last argument is required, and it is called ``context``, is
+    annotated as ``RecordContext``, or is one more than the method could otherwise pass."""
     needed = _needed(call)
     if len(needed) < 2 or len(needed) > most + 1:
         return False
@@ -164,17 +165,17 @@ def _wants_context(call: Callable[..., Any], most: int, method: str) -> bool:
 
 
 def _needed(call: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The arguments that must be given by position."""
+    """The arguments that must be passed by position."""
     try:
         parameters = list(inspect.signature(call).parameters.values())
-    except (ValueError, TypeError):  # builtins that do not tell
+    except (ValueError, TypeError):  # some builtins have no signature
         return []
     plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return [one for one in parameters if one.kind in plain and one.default is inspect.Parameter.empty]
 
 
 def _is_context(needed: list[inspect.Parameter]) -> bool:
-    """Whether the last of several arguments says that it is the context of a record."""
+    """True if the last of several arguments declares itself as the record's context."""
     if len(needed) < 2:
         return False
     last = needed[-1]
@@ -191,7 +192,7 @@ def _returned(call: Any) -> Any:
         call = getattr(type(call), "__call__", None)  # noqa: B004 - of an object it is the method that is annotated
     try:
         annotation = inspect.get_annotations(call).get("return")
-        if isinstance(annotation, str):  # postponed: the others of the function may not be known here
+        if isinstance(annotation, str):  # postponed: others may name unknown types
             annotation = eval(annotation, getattr(inspect.unwrap(call), "__globals__", {}))
     except Exception:
         return None
@@ -199,10 +200,10 @@ def _returned(call: Any) -> Any:
 
 
 def accepts(call: Callable[..., Any], arity: int) -> bool:
-    """Whether something can be called with so many arguments."""
+    """True if the object can be called with ``arity`` arguments."""
     try:
         signature = inspect.signature(call)
-    except (ValueError, TypeError):  # builtins that do not tell
+    except (ValueError, TypeError):  # some builtins have no signature
         return True
     try:
         signature.bind(*[None] * arity)
@@ -212,7 +213,7 @@ def accepts(call: Callable[..., Any], arity: int) -> bool:
 
 
 def check_type(given: Any, type_: type, what: str, hint: str = "") -> None:
-    """Raise ``TopologyError`` unless an argument of a DSL call has a type."""
+    """Raise ``TopologyError`` unless an argument of a DSL call has the given type."""
     if not isinstance(given, type_) or isinstance(given, bool):
         got = f"the function {called(given)}" if isinstance(given, FunctionType) else repr(given)
         raise TopologyError(

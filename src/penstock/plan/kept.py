@@ -1,4 +1,4 @@
-"""What steps keep in their stores; ``engine/shared/stores.py`` has the kind of store for each."""
+"""What steps keep in their stores; ``engine/shared/stores.py`` maps each kind to a store."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import ClassVar
 
 @dataclass(frozen=True)
 class Kept:
-    """The value of each key, or its versions where the store is to have a history.
+    """The value of each key, or all versions of it if the store is to have a history.
 
     Attributes:
-        needs: the kind of store that the user may choose for it; None for any.
+        needs: the kind of store that the user must choose; None for any kind.
         window_size_ms: the length of the windows that the rows belong to; 0 for rows without windows.
-        is_numbered: whether a number of 8 bytes stands behind each key.
+        is_numbered: whether each key ends with a number of 8 bytes.
     """
 
     needs: ClassVar[str | None] = "a key-value store"
@@ -23,7 +23,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class KeptAsDescribed(Kept):
-    """What a processor of the user's puts into a store that the user described."""
+    """What a user's processor puts into a store that the user described."""
 
     needs: ClassVar[str | None] = None
 
@@ -34,9 +34,9 @@ class KeptWindows(Kept):
 
     needs: ClassVar[str | None] = "a window store"
     retention_ms: int
-    """How long windows are kept, unless the store says otherwise."""
+    """How long windows are kept, unless the store overrides it."""
     is_final: bool
-    """Whether windows are kept until they close and their results are sent."""
+    """True if windows are kept until they have closed and their results are emitted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class KeptSlidingWindows(KeptWindows):
     """An aggregate for each key and sliding window."""
 
     slot_ms: int
-    """How much time one row on disk covers."""
+    """The length of time that one row on disk covers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,20 +74,20 @@ class KeptSubscriptions(Kept):
 
 @dataclass(frozen=True, kw_only=True)
 class KeptIds(Kept):
-    """When each id was forwarded."""
+    """The time when each id was forwarded."""
 
     interval_ms: int
     are_pairs: bool
-    """Whether an id is a pair of the key and a selected id."""
+    """True if an id is a pair of the key and a selected id."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeptUpdates(Kept):
-    """Updates, or records, that are held back, by their times."""
+    """Held-back updates or records, by time."""
 
     wait_ms: int
     times_follow: bool
-    """Whether the time of an entry is that of its newest record."""
+    """True if the time of an entry is that of its newest record."""
     record_limit: int | None = None
-    """The number of entries that may be in memory; None for any number."""
+    """The most entries in memory; None for any number."""
     byte_limit: int | None = None

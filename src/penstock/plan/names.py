@@ -1,4 +1,4 @@
-"""Names as Kafka Streams gives them: a prefix and a counter that every step moves on."""
+"""Names as Kafka Streams generates them: a prefix and a counter that every step increments."""
 
 from __future__ import annotations
 
@@ -78,25 +78,25 @@ class Names:
         self._index = 0
 
     def node(self, prefix: str, given: str | None = None) -> str:
-        """The name given, else the next one with this prefix; a number is used up either way."""
+        """Return the given name, or the next one with this prefix; either way a number is used up."""
         generated = self._next(prefix)
         return generated if given is None else check_name(given)
 
     def node_or_next(self, prefix: str, given: str | None) -> str:
-        """The name given, and no number is used up; else the next one with this prefix."""
+        """Return the given name without using up a number, or the next one with this prefix."""
         return self._next(prefix) if given is None else check_name(given)
 
     def suffixed(self, given: str | None, suffix: str, prefix: str) -> str:
-        """The name given with a suffix, else the next one with this prefix; a number is used up either way."""
+        """Return the given name with a suffix, or the next one with this prefix; either way a number is used up."""
         generated = self._next(prefix)
         return generated if given is None else check_name(check_name(given) + suffix)
 
     def store(self, prefix: str) -> str:
-        """The next name for a store."""
+        """Return the next name for a store."""
         return self._next(f"{prefix}STATE-STORE-")
 
     def repartition(self, prefix: str) -> RepartitionNames:
-        """The names around a repartition topic; three are used up whether they are needed or not."""
+        """Return the names around a repartition topic; three numbers are used up, needed or not."""
         topic = prefix if prefix.endswith(REPARTITION_SUFFIX) else prefix + REPARTITION_SUFFIX
         sink, filter_, source = self._next(SINK), self._next(STREAM_FILTER), self._next(SOURCE)
         if _GENERATED.fullmatch(prefix):
@@ -120,7 +120,7 @@ class RepartitionNames:
 
 
 def is_generated(name: str) -> bool:
-    """Whether the name of a store or a repartition topic has a number that Kafka Streams gave.
+    """True if the name of a store or a repartition topic contains a number that Kafka Streams generated.
 
     >>> is_generated("KSTREAM-AGGREGATE-STATE-STORE-0000000003-repartition"), is_generated("t-STATE-STORE-0000000001")
     (True, True)
@@ -131,13 +131,13 @@ def is_generated(name: str) -> bool:
 
 
 def check_name_if_given(name: str | None) -> None:
-    """Raise ``TopologyError`` for a name that no node or store can bear; None is no name."""
+    """Raise ``TopologyError`` if a name is invalid for nodes and stores; None is allowed."""
     if name is not None:
         check_name(name)
 
 
 def check_name(name: str) -> str:
-    """The name, if a node or a store can bear it; raises ``TopologyError``."""
+    """Return the name if it is valid for a node or a store; raise ``TopologyError`` otherwise."""
     if not isinstance(name, str) or not _LEGAL.fullmatch(name) or name in (".", ".."):
         raise TopologyError(
             f"{name!r} at {caller()} cannot be a name: use 1 to 249 letters, digits, dots, underscores and hyphens"

@@ -1,8 +1,8 @@
-"""What all steps of a topology have, and the stores that some of them want.
+"""The base of all steps of a topology, and the stores that some of them need.
 
-A node states facts: what it needs, what it makes, whether it changes keys. ``Node`` declares every fact with the usual
-answer; a class with another answer has a field or a property of the same name. ``passes`` decides what follows from the
-facts of several nodes: where a table must have a store, who sends old values, what is a sub-topology.
+A node states facts: its needs, its results, whether it changes keys. ``Node`` declares every fact with its default. A
+class with another value has a field or a property of the same name. ``passes`` combines the facts of several nodes:
+which tables must have a store, which nodes send old values, which parts form a sub-topology.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from penstock.serdes import Serde
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StoreSpec:
-    """A state store that a step wants: its name and kind, and how its results are emitted."""
+    """A state store that a step needs: its name and kind, and how its results are emitted."""
 
     name: str
     named_by_user: bool
@@ -37,23 +37,23 @@ class StoreSpec:
     segment_interval: int | None = None
     shape: str | None = None
     """``key_value``, ``timestamped_key_value``, ``window``, ``timestamped_window``, ``session`` or ``versioned``; None
-    of stores that a step made by itself, which decides."""
+    if the step creates the store itself and so decides."""
     max_entries: int | None = None
-    """How many entries it may have before it forgets those that were not used for longest; None for any number."""
+    """The most entries that it keeps; it then evicts the least recently used ones. None for any number."""
     window_size: int | None = None
     retain_duplicates: bool = False
     logging: bool = True
     supplier: Any = None
-    """What makes stores of a user's own; None for Penstock's."""
+    """Creates stores of a user's own kind; None for Penstock's."""
 
     @property
     def is_timestamped(self) -> bool:
-        """Whether processors see its values with timestamps, as they do those of tables."""
+        """Whether processors see its values with timestamps, like those of tables."""
         return self.shape is None or self.shape.startswith("timestamped")
 
     @property
     def types(self) -> tuple[Serde, Serde]:
-        """Of keys and values, which are known when the topology is built."""
+        """The types of keys and values, which are known once the topology is built."""
         assert self.key is not None
         assert self.value is not None
         return self.key, self.value
@@ -79,28 +79,28 @@ class Part:
     stores: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
-    """The parts whose stores it looks values up in, where no records come from them."""
+    """The parts whose stores it reads without receiving their records."""
 
 
 class Hold(NamedTuple):
-    """How a step holds back what it sends on."""
+    """How a step holds its results back."""
 
     wait_ms: int
-    """How far stream time must be past an entry's time, or a window's end, for it to go."""
+    """How far stream time must be past an entry's time, or a window's end, to emit it."""
     is_of_windows: bool
-    """Whether what is held are windows that have not closed."""
+    """Whether it holds windows that have not closed."""
     idle_advance_ms: int | None = None
-    """By how much stream time moves on when no record has come for as long; None where it does not."""
+    """How long without a record until stream time advances by that duration; None if it never does."""
 
 
 class Stores(Protocol):
-    """Which steps have stores: what ``passes/stores.py`` finds out, as far as steps ask for it."""
+    """The stores of steps, found by ``passes/stores.py``, as far as nodes ask for them."""
 
     @property
     def stores(self) -> Mapping[Node, StoreSpec]: ...
 
     def looked_up_tables(self, table: Node) -> tuple[Node, ...]:
-        """The tables in whose stores the values of a table can be told."""
+        """The tables from whose stores the values of a table can be read."""
         ...
 
     def looked_up_stores(self, table: Node) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ class Stores(Protocol):
 
 
 UNTRACED = {"untraced": True}
-"""The metadata of a field of a node that does not tell where its stores stand: one that came with a later release."""
+"""Metadata of a node's field that is not part of the place of its stores, because a later release added it."""
 
 if TYPE_CHECKING:
     from builtins import property as fact
@@ -154,13 +154,13 @@ class Node:
     is_source: ClassVar[bool] = False
     """Whether it reads topics of the log."""
     is_global: ClassVar[bool] = False
-    """Whether every task has it as a whole."""
+    """Whether every task has a complete copy of it."""
     is_side: ClassVar[bool] = False
     """Whether it is one of the streams of a cogroup; the step below aggregates them together."""
     is_in_kafka_streams: ClassVar[bool] = True
     """Whether Kafka Streams has such a step."""
     hosts: ClassVar[bool] = False
-    """Whether it runs a processor or a transformer of the user's."""
+    """Whether it runs a user's processor or transformer."""
     makes_one: ClassVar[bool] = False
     """Whether it turns a record into at most one record, and at once."""
 
@@ -173,7 +173,7 @@ class Node:
 
     @fact
     def carries_changes(self) -> bool:
-        """Whether its records are changes of a table, with the values before."""
+        """Whether its records are changes of a table, with their old values."""
         return False
 
     @fact
@@ -193,7 +193,7 @@ class Node:
 
     @fact
     def offset_reset(self) -> AutoOffsetReset | None:
-        """Where a source begins that has not been read yet; None for the setting ``auto_offset_reset``."""
+        """Where to start with a source that has not been read yet; None for the setting ``auto_offset_reset``."""
         return None
 
     @fact
@@ -236,7 +236,7 @@ class Node:
 
     @fact
     def aggregation(self) -> Aggregation | None:
-        """How values become one."""
+        """The functions that combine its values into one."""
         return None
 
     @fact
@@ -254,20 +254,20 @@ class Node:
     keeps_columns: ClassVar[Columns] = BOTH
     """The columns that it hands on unchanged."""
     unpacks: ClassVar[bool] = False
-    """Whether it decodes keys and values anew, as a source does."""
+    """Whether it decodes keys and values again, like a source."""
 
     @fact
     def reads_columns(self) -> Columns:
-        """The columns that its functions look into."""
+        """The columns that its functions use."""
         return columns_of(self.function)
 
     # --- tables and joins --------------------------------------------------------------------------------------------
 
     inherits_versions: ClassVar[bool] = False
-    """Whether a table that is not materialized anew is versioned if the one in front of it is (KIP-914)."""
+    """Whether a table without a new materialization is versioned if the table before it is (KIP-914)."""
     collapses_updates: ClassVar[bool] = False
-    """Whether it holds a table's updates back and sends on only some of them, which versioned tables do not allow. Its
-    store has the held updates; the table's values are looked up in front of it."""
+    """Whether it holds a table's updates back and emits only some of them, which versioned tables do not allow. Its
+    store has the held updates; the table's values are read from the table before it."""
     asks_old_if_kept: ClassVar[bool] = False
     """Whether it asks for old values only if its table has a store anyway."""
     brings_values: ClassVar[bool] = False
@@ -285,12 +285,12 @@ class Node:
 
     @property
     def joined(self) -> tuple[Node, ...]:
-        """The steps whose equal keys must lie in the same partition; none for steps that do not join."""
+        """The steps whose equal keys must be in the same partition; none for steps that do not join."""
         return ()
 
     @property
     def also_behind(self) -> tuple[Node, ...]:
-        """Steps besides its parents whose records it gets, unless the topology leaves them out."""
+        """Steps other than its parents whose records it receives, unless the topology leaves them out."""
         return ()
 
     @property
@@ -310,12 +310,12 @@ class Node:
 
     @property
     def looks_up_as_of(self) -> tuple[Node, ...]:
-        """The tables in which it looks up what was valid at a time, if they are versioned."""
+        """The tables that it reads as of a time, if they are versioned."""
         return ()
 
     @property
     def takes_null_keys(self) -> bool:
-        """Whether records without a key mean something to it, so that repartitions before it let them through."""
+        """Whether it processes records without a key, so that repartitions before it must let them through."""
         return False
 
     # --- windows -----------------------------------------------------------------------------------------------------
@@ -348,9 +348,9 @@ class Node:
     # --- stores ------------------------------------------------------------------------------------------------------
 
     store_advice: ClassVar[str] = 'store="..."'
-    """What the user can write to give its store a name."""
+    """What the user can write to name its store."""
     store_when_asked: ClassVar[bool] = False
-    """Whether it has its store only if the user named it or a step downstream needs it."""
+    """Whether it has a store only if the user named it or a later step needs it."""
     caches_updates: ClassVar[bool] = True
     """Whether its updates may wait in a cache until the commit."""
     caches_last_update: ClassVar[bool] = False
@@ -368,7 +368,7 @@ class Node:
 
     @property
     def partition_key(self) -> Serde | None:
-        """The type of the keys that decide to which partition a row of its store belongs."""
+        """The type of the keys that decide the partition of a row in its store."""
         return None if self.store is None else self.store.key
 
     @fact
@@ -378,8 +378,8 @@ class Node:
 
     @property
     def clocks(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of a description and the name of a step with a stream time. A later start finds the step by the
-        description when its number has changed."""
+        """Pairs of a description and the name of a step with a stream time. If the step's number has changed, a later
+        start finds it by the description."""
         names = ", ".join(sorted(self.store_names))
         return ((f"processor of {names}", self.name),) if names else ()
 
@@ -401,5 +401,5 @@ class Node:
         return () if own is None or self.sides else (own.name,)
 
     def read_tables(self, facts: Stores) -> tuple[str, ...]:
-        """The tables that it looks values up in without getting their records."""
+        """The tables that it reads without receiving their records."""
         return ()

@@ -1,4 +1,4 @@
-"""What option objects have in common: they are values, and each of their methods keeps what was said before (KS-11)."""
+"""The base of option objects: immutable values whose methods each keep the earlier settings (KS-11)."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ T = TypeVar("T", bound="Options")
 
 @dataclass(frozen=True)
 class Options(KafkaNames):
-    """An option object: a frozen dataclass whose defaults say nothing, and whose methods are all ``option``s.
+    """An option object: a frozen dataclass whose defaults mean "not set", and whose methods are all ``option``s.
 
-    A method never makes its result from scratch; it changes what it names, by ``_but``, and the class's
-    ``__post_init__`` refuses what does not go together. So nothing depends on the order in which things are said.
+    A method never builds its result from scratch: it changes the fields that it names, with ``_but``. The class's
+    ``__post_init__`` refuses combinations that do not fit. So the order of the calls does not matter.
     """
 
     @classmethod
     def _nothing_said(cls) -> Self:
-        """What a method called on the class itself begins with."""
+        """The object that a method starts from when it is called on the class itself."""
         return cls()
 
     def _but(self, **changes: Any) -> Self:
-        """A copy with these fields changed, checked as a new one is."""
+        """A copy with these fields changed, checked like a new object."""
         return replace(self, **changes)
 
 
 def types_given(**types: Any) -> dict[str, Serde]:
-    """Those that were given, as serdes.
+    """Return the types that were given, as serdes.
 
     Raises:
-        ConfigError: one is no type that can be written; the message names it.
+        ConfigError: one of them is not a type that can be written; the message names it.
     """
     return {name: of(given, name) for name, given in types.items() if given is not None}
 
 
 def named_first(method: str, names: tuple[str, ...], given: tuple[Any, ...], said: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a method whose first one may be left out, as in ``with_(name, key, value)``, by their names.
+    """Return by name the arguments of a method whose first argument may be left out, as in ``with_(name, key, value)``.
 
     Raises:
         ConfigError: there are too few or too many, or one is given twice.
@@ -63,16 +63,16 @@ def named_first(method: str, names: tuple[str, ...], given: tuple[Any, ...], sai
 
 
 def in_place_of(kind: type[T], first: Any, given: T | None, method: str, keyword: str) -> tuple[T | None, Any]:
-    """An option object, which may stand where Kafka Streams has it, in the place of a method's next keyword.
+    """Accept an option object at the position of a method's next keyword, where Kafka Streams has it.
 
     Args:
         kind: the class of the object.
-        first: what stands in that place: an option object, or what the keyword is for.
-        given: what was given by the object's own keyword.
-        keyword: that keyword.
+        first: the argument in that position: an option object, or the keyword's value.
+        given: the object given by its own keyword.
+        keyword: the name of the object's own keyword.
 
     Returns:
-        The object, and what was given for the keyword in whose place it may stand.
+        The object, and the value of the keyword whose position it may take.
 
     Raises:
         TopologyError: there are two objects.
@@ -85,17 +85,17 @@ def in_place_of(kind: type[T], first: Any, given: T | None, method: str, keyword
 
 
 def said_once(method: str, keyword: str, given: T | None, said: T) -> T:
-    """What was said in an option object and by the keywords beside it, in one.
+    """Combine the settings of an option object with those of the keywords next to it.
 
     Args:
         method: the method that was given both.
-        keyword: the one for the object.
-        given: the object, if there is one.
-        said: what the other keywords say, as an object of the same kind. A field whose keyword has another name has
-            that in its metadata.
+        keyword: the keyword of the object.
+        given: the object, if given.
+        said: the other keywords' settings, as an object of the same kind. If a field's keyword has another name, the
+            field's metadata has it.
 
     Raises:
-        TopologyError: it is an object of another kind, or something was said in both.
+        TopologyError: the object is of another kind, or both set the same field.
     """
     if given is None:
         return said
@@ -112,7 +112,7 @@ def said_once(method: str, keyword: str, given: T | None, said: T) -> T:
 
 
 class option(Generic[P, R]):  # noqa: N801 - a decorator, as property is
-    """A method of an option class: of what was said so far, or of nothing when it is called on the class.
+    """A method of an option class: it starts from the object, or from the defaults if it is called on the class.
 
     >>> @dataclass(frozen=True)
     ... class Painted(Options):
@@ -137,7 +137,7 @@ class option(Generic[P, R]):  # noqa: N801 - a decorator, as property is
 
 
 class same_kind(option[P, Any]):  # noqa: N801
-    """An ``option`` that gives back the kind of option object it was called on, for classes that have subclasses."""
+    """An ``option`` whose result has the kind of option object that it was called on, for classes with subclasses."""
 
     def __get__(self, instance: T | None, owner: type[T]) -> Callable[P, T]:
         return super().__get__(instance, owner)

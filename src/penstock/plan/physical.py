@@ -1,7 +1,7 @@
-"""Steps taken apart into sources, processors and sinks, and these grouped into sub-topologies.
+"""Splits steps into sources, processors and sinks, and groups these into sub-topologies.
 
-Two parts belong to one sub-topology when records pass directly between them or they share a store. Where records go
-through a repartition topic, one sub-topology ends with a sink and the next begins with a source.
+Two parts belong to the same sub-topology if records pass directly between them or if they share a store. At a
+repartition topic, one sub-topology ends with a sink and the next begins with a source.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class SubTopology:
     id: int
     parts: tuple[Part, ...]
     is_global: bool = False
-    """Whether it is a global table, which has no tasks of its own."""
+    """True if it is a global table, which has no tasks of its own."""
     global_parts: tuple[Part, ...] = ()
-    """The parts of global tables that each of its tasks keeps."""
+    """The parts of the global tables that each of its tasks keeps."""
     counted: frozenset[str] = frozenset()
-    """Those of them whose drops its first task counts; those of the others are counted elsewhere."""
+    """The global parts whose drops its first task counts; the drops of the others are counted elsewhere."""
 
     @property
     def working_parts(self) -> tuple[Part, ...]:
@@ -36,7 +36,7 @@ class SubTopology:
 
     @property
     def global_topics(self) -> tuple[str, ...]:
-        """The topics that each task reads as a whole."""
+        """The topics that each task reads completely."""
         return tuple(topic for part in self.global_parts if part.kind == "source" for topic in part.topics)
 
     @property
@@ -51,11 +51,11 @@ class SubTopology:
 def sub_topologies(
     declared: tuple[Node, ...], facts: TableFacts, as_described: bool = False
 ) -> tuple[SubTopology, ...]:
-    """All parts, grouped; numbered in the order in which their first parts are written.
+    """Return all parts in groups, numbered in the order in which their first parts are written.
 
     Args:
-        as_described: as Kafka Streams groups them. There, responses of foreign-key joins need the left table; here
-            they bring its value along, so that they can be in a sub-topology of their own, which runs behind the right
+        as_described: group them as Kafka Streams does. There, responses of foreign-key joins need the left table. In
+            Penstock they carry its value, so they can be in a sub-topology of their own, which runs after the right
             table's in the same commit.
     """
     parts = _parts(tuple(node for node in declared if not (as_described and _announces(node))), facts)
@@ -78,7 +78,8 @@ def sub_topologies(
 
 
 def _with_global_tables(groups: list[list[Part]]) -> tuple[SubTopology, ...]:
-    """The sub-topologies; each gets the global tables it looks into, the first one also those that nobody does."""
+    """Return the sub-topologies. Each gets the global tables that it reads; the first one also gets those that no step
+    reads."""
     tables = {part.name: group for group in groups for part in group if part.node.is_global}
     unused = set(tables) - {name for group in groups for part in group for name in part.reads}
     subs = []
@@ -108,12 +109,13 @@ def _parts(declared: tuple[Node, ...], facts: TableFacts) -> list[Part]:
 
 
 def _announces(node: Node) -> bool:
-    """Whether Kafka Streams has no such step."""
+    """True if Kafka Streams has no such step."""
     return not (node.is_in_kafka_streams and all(parent.is_in_kafka_streams for parent in node.parents))
 
 
 def _in_writing_order(declared: tuple[Node, ...]) -> list[Node]:
-    """Kafka Streams' order: of the steps whose parents are written, the one declared (last) the earliest."""
+    """Return the steps in Kafka Streams' order: of those whose parents are written, the one whose (last) declaration is
+    earliest comes next."""
     priority = {node: i for i, node in enumerate(declared)}
     waiting = {node: len(set(node.parents)) for node in priority}
     children: dict[Node, list[Node]] = {}
@@ -134,7 +136,7 @@ def _in_writing_order(declared: tuple[Node, ...]) -> list[Node]:
 
 
 def _merged_sources(declared: tuple[Node, ...]) -> dict[str, str]:
-    """Streams of the same topics share one source: the name of each later one, and the one it stands for."""
+    """Streams of the same topics share one source: from the name of each later source to the one that replaces it."""
     first: dict[str, nodes.StreamSource] = {}
     aliases: dict[str, str] = {}
     for node in declared:

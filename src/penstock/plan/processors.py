@@ -1,4 +1,4 @@
-"""What users give where a processor is asked for: a class, a supplier, a function that makes one, a plain function."""
+"""The forms of a processor argument: a class, a supplier, a function that makes one, a plain function."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from penstock.record import Record
 
 @dataclass(frozen=True)
 class ProcessorFunction:
-    """How a step comes to its processors."""
+    """How a step gets its processors."""
 
     make: Callable[[], Any]
-    """Gives a new processor or transformer, one for each task."""
+    """Creates a new processor or transformer, one for each task."""
     function: UserFunction
-    """What works on each record, for messages."""
+    """The function or method that processes each record, for messages."""
     returns: Any = None
-    """The annotation of what its method returns; None where there is none."""
+    """The return annotation of its method; None if there is none."""
 
 
 class _Plain(Processor[Any, Any]):
@@ -43,10 +43,10 @@ class _Plain(Processor[Any, Any]):
 
 
 def processor_function(given: Any, method: str) -> ProcessorFunction:
-    """How processors are made from what a user gave.
+    """Turn the user's argument into a maker of processors.
 
     Raises:
-        TopologyError: it is none of the forms, such as a processor that is made already: tasks cannot share one.
+        TopologyError: it has none of the forms; for example, it is a processor instance, which tasks cannot share.
     """
     if not isinstance(given, type) and not hasattr(given, "get") and callable(given) and accepts(given, 2):
         refuse_unusable(given, method, caller())
@@ -55,16 +55,16 @@ def processor_function(given: Any, method: str) -> ProcessorFunction:
 
 
 def transformer_function(given: Any, method: str) -> ProcessorFunction:
-    """How transformers of a table's values are made from what a user gave.
+    """Turn the user's argument into a maker of transformers of a table's values.
 
     Raises:
-        TopologyError: it is none of the forms.
+        TopologyError: it has none of the forms.
     """
     return _Asked(method, "ValueTransformerWithKey", "transform(key, value)", "transform").made(given)
 
 
 class _Asked(NamedTuple):
-    """What a step asks for: something of the user's that is made anew for each task."""
+    """The requirements for an argument: an object of the user's that is created again for each task."""
 
     method: str
     kind: str
@@ -113,7 +113,8 @@ class _Asked(NamedTuple):
             raise TopologyError(f"{self.method} at {where}: of the {self.kind} {name} {why}")
 
     def _checked(self, make: Callable[[], Any], where: str) -> Any:
-        """What a supplier gives, which is a new one each time, as Kafka Streams asks (``ApiUtils.checkSupplier``)."""
+        """Return the supplier's result, after checking that it is a new one each time, as Kafka Streams requires
+        (``ApiUtils.checkSupplier``)."""
         first, second = make(), make()
         if not callable(getattr(first, self.attribute, None)):
             raise TopologyError(
@@ -134,16 +135,16 @@ def _shown(given: Any) -> str:
 
 
 def own_stores(supplier: Any) -> Sequence[Any]:
-    """The builders of the stores that come with a supplier."""
+    """The builders of the stores that a supplier declares."""
     stores = getattr(supplier, "stores", None)
     return (stores() or ()) if callable(stores) and not isinstance(supplier, type) else ()
 
 
 def checked_builder(builder: Any, known: dict[str, Any], what: str) -> StoreSpec:
-    """The store of a builder, which is one of those that are ``known`` from now on.
+    """Return the store of a builder, and add it to ``known``.
 
     Raises:
-        TopologyError: it is no builder of a store, or another one has its name.
+        TopologyError: it is not a builder of a store, or another builder has its name.
     """
     spec = getattr(builder, "spec", None)
     if not isinstance(spec, StoreSpec):

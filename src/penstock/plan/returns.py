@@ -1,4 +1,4 @@
-"""Functions that are to return something and never do: a ``return`` was forgotten, which Python does not tell."""
+"""Finds functions that should return a result and never do: a forgotten ``return``, which Python does not report."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _IN_PLACE = frozenset(("append", "extend", "insert", "sort", "reverse", "clear",
 """Methods of lists, dicts and sets that return None."""
 
 _GENERATOR = 0x20 | 0x80 | 0x200
-"""Flags of the code of generators and coroutines."""
+"""Code flags of generators and coroutines."""
 
 
 def check_returns(function: UserFunction, method: str, what: str, initializer: Any = None) -> UserFunction:
-    """The function, unless all that it can return is None.
+    """Return the function, unless it can only return None.
 
     Raises:
-        TopologyError: it can return nothing else, which would delete each aggregate.
+        TopologyError: it can only return None, which would delete each aggregate.
     """
     if _returns_none(function.call) or (initializer in (list, dict, set) and _changes_in_place(function.call)):
         raise TopologyError(
@@ -50,7 +50,7 @@ def _is_none(steps: list[dis.Instruction], at: int) -> bool:
 
 
 def _changes_in_place(call: Any) -> bool:
-    """Whether it is no more than a call of a method that changes the aggregate, its last argument."""
+    """True if it does nothing but call a method that changes the aggregate, its last argument."""
     steps = _instructions(call)
     code = getattr(call, "__code__", None)
     if code is None or len(steps) < 4 or steps[-1].opname != "RETURN_VALUE" or steps[-2].opname != "CALL":

@@ -1,4 +1,4 @@
-"""Steps with something else in them: each becomes another one, and so do all that refer to it."""
+"""Rewrites topologies: replaces steps, and all references to them, by changed copies."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from penstock.serdes import Serde
 
 
 class Rewriting:
-    """Makes other steps of steps; what has nothing to change stays as it is."""
+    """Replaces steps by changed ones; a step without changes stays the same object."""
 
     def __init__(self) -> None:
         self._done: dict[int, tuple[Any, Any]] = {}
 
     def of(self, given: Iterable[Any]) -> list[Any]:
-        """What takes the places of steps, or of stores."""
+        """Return the replacements of steps or stores."""
         return [self._new(one) for one in given]
 
     def changes(self, step: Node | StoreSpec) -> dict[str, Any]:
-        """What is to be other in a step, besides what it refers to."""
+        """The fields of a step to change, apart from its references."""
         return {}
 
     def serde(self, one: Serde) -> Serde:
-        """What takes the place of a type."""
+        """The replacement of a type."""
         return one
 
     def _new(self, one: Any) -> Any:
-        """What takes the place of a step, a store, a type, or several of them; itself if there is nothing to change."""
+        """The replacement of a step, a store, a type, or several of them; the object itself if nothing changes."""
         if isinstance(one, Serde):
             return self.serde(one)
         if isinstance(one, tuple) and type(one) is tuple:
@@ -53,7 +53,7 @@ class Expanded(Rewriting):
     """Gives sources that read by a pattern the topics that match it.
 
     Args:
-        topics: all that there are.
+        topics: all existing topics.
     """
 
     def __init__(self, topics: Iterable[str]):
@@ -68,5 +68,5 @@ class Expanded(Rewriting):
 
 
 def matching(pattern: str, topics: Iterable[str]) -> tuple[str, ...]:
-    """Those topics whose whole names match a pattern."""
+    """The topics whose whole names match a pattern."""
     return tuple(topic for topic in topics if re.fullmatch(pattern, topic))

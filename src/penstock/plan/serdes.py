@@ -1,4 +1,4 @@
-"""The types of a topology, wherever in it they stand."""
+"""The types of a topology, in all of its steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class _Seen(Rewriting):
-    """Changes nothing, and notes the types that it meets."""
+    """Changes nothing, but collects the types."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,11 +25,11 @@ class _Seen(Rewriting):
 
 
 def prepare_serdes(topology: Topology) -> None:
-    """Find out whether the types of a topology can be used.
+    """Check that the types of a topology can be used.
 
     Raises:
-        ConfigError: one cannot.
-        RegistryError: a schema registry that one needs is out of reach.
+        ConfigError: a type cannot be used.
+        RegistryError: a schema registry that a type needs cannot be reached.
     """
     seen = _Seen()
     seen.of(topology.nodes)

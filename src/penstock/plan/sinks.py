@@ -1,4 +1,4 @@
-"""Where a stream's records go: one topic, or one that is chosen for each record; and into which partition."""
+"""The outputs of a stream: one topic, or one chosen for each record; and the partition."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _ARGUMENTS = ("topic", "key", "value", "partitions"), ("key", "value", "partitio
 
 
 def partitioner_of(given: Any, method: str, keyword: str = "partitioner") -> UserFunction | None:
-    """A partitioner as it was given: a function, or what has it as its method ``partitions``.
+    """Check a partitioner argument: a function, or an object with a method ``partitions``.
 
     Args:
         keyword: the argument's name, for the error message.
 
     Raises:
-        TopologyError: it is none, or works on columns.
+        TopologyError: it is not a partitioner, or works on columns.
     """
     if given is None:
         return None
@@ -42,10 +42,10 @@ def partitioner_of(given: Any, method: str, keyword: str = "partitioner") -> Use
 def sink_node(
     name: str, parents: tuple[Node, ...], topic: Any, types: tuple[Serde, Serde], partitioner: Any, create: bool
 ) -> nodes.Sink:
-    """The sink of a stream.
+    """Make the sink of a stream.
 
     Raises:
-        TopologyError: the topic is neither text nor a function, or ``create=`` says something of a fixed topic.
+        TopologyError: the topic is neither text nor a function, or ``create=`` is given for a fixed topic.
     """
     key, value = types
     chosen = partitioner_of(partitioner, "to")

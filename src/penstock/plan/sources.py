@@ -1,4 +1,4 @@
-"""Sources that read by a pattern: what it is, and that nobody else reads what it matches."""
+"""Sources that read by a pattern: checks the pattern, and that no other step reads a topic that it matches."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from penstock.plan.rewriting import matching
 
 
 def pattern_of(topic: Any) -> str | None:
-    """The pattern that was given in place of a topic's name; None if it is none.
+    """Return the pattern that was given in place of a topic's name; None if it is a name.
 
     Raises:
-        TopologyError: it is a pattern of bytes, or has flags.
+        TopologyError: the pattern is one of bytes, or has flags.
     """
     if not isinstance(topic, re.Pattern):
         return None
@@ -28,8 +28,8 @@ def pattern_of(topic: Any) -> str | None:
 
 
 def check_patterns(declared: Sequence[Node]) -> None:
-    """Raise ``TopologyError`` when a pattern matches a topic that another step reads by its name, or writes between
-    its own steps."""
+    """Raise ``TopologyError`` if a pattern matches a topic that another step reads by its name, or that is written
+    between the topology's own steps."""
     for one in declared:
         if one.pattern is None:
             continue

@@ -1,4 +1,4 @@
-"""Which steps' time goes on with that of a suppression."""
+"""Finds the steps whose stream time must advance together with that of a suppression."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from penstock.plan.node import Node
 
 
 def timed_nodes(node: Node) -> list[str]:
-    """The names of the nodes whose time has to move on with that of a suppression: its own, and those of the windowed
-    aggregations above it, so that they too take nothing more for windows whose results are final."""
+    """The names of the nodes whose stream time must advance with that of a suppression: its own, and the windowed
+    aggregations before it, so that these also refuse records for windows with final results."""
     if node.windowed_by is not None:
         return [node.name]
     above = [name for parent in node.parents for name in timed_nodes(parent)]

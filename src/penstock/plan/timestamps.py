@@ -1,4 +1,4 @@
-"""Where the times of a source's records come from: a field, a function, or an extractor (KS-07)."""
+"""The times of a source's records: from a field, a function, or an extractor (KS-07)."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Timestamp = (
 
 @dataclass(frozen=True)
 class Extractor:
-    """An extractor of the user's, or a ready one, and its method ``extract`` as a function."""
+    """An extractor, the user's or a built-in one, whose method ``extract`` is used as a function."""
 
     extractor: Any
     function: UserFunction
 
     @property
     def looks_into_records(self) -> bool:
-        """Whether it may want keys and values; ready ones want the carried time alone."""
+        """True if it may use keys and values; built-in extractors use only the carried time."""
         return type(self.extractor).__module__ != TimestampExtractor.__module__
 
     @property
@@ -43,22 +43,22 @@ class Extractor:
 
     @property
     def is_of_carried_times(self) -> bool:
-        """Whether it takes the time that a record carries wherever there is one, and does no more then."""
+        """True if it only passes on the time that a record carries, where there is one."""
         return isinstance(self.extractor, InvalidTimestampExtractor) and (
             type(self.extractor).extract is InvalidTimestampExtractor.extract
         )
 
 
 def timestamp_of(given: Timestamp | None, value: Serde, unit: str | None = None) -> UserFunction | Extractor | None:
-    """What gives the times of a source's records; None for the times that they carry.
+    """Return the source of the times of records; None for the times that they carry.
 
     Args:
-        given: what the user gave.
+        given: the user's argument.
         value: the type of the source's values.
-        unit: that of times that are numbers, where a field has them; None for milliseconds.
+        unit: the unit of numeric times in a field; None for milliseconds.
 
     Raises:
-        TopologyError: it is none of the forms.
+        TopologyError: it has none of the forms.
     """
     try:
         of_field = unit_named(unit, f"timestamp_unit at {caller()}")
@@ -78,7 +78,7 @@ def timestamp_of(given: Timestamp | None, value: Serde, unit: str | None = None)
 
 
 def extractor_of(given: Any) -> Extractor:
-    """An extractor, or one of a class of them."""
+    """Return an extractor, which may be given as an object or as a class."""
     try:
         extractor = given() if isinstance(given, type) else given
     except TypeError as error:

@@ -391,7 +391,7 @@ class Topology(Declarations):
 
 
 class _Built:
-    """What follows from the steps."""
+    """The facts derived from the steps."""
 
     def __init__(self, declared: tuple[Node, ...], stores: Iterable[StoreSpec]):
         self.declared = declared = without_needless_announcements(declared)

@@ -1,4 +1,5 @@
-"""Stores and repartition topics that nobody named: their names have numbers in them, which steps in front move.
+"""Stores and repartition topics without a user's name: their generated names contain numbers that change with earlier
+steps.
 
 ``require_names`` refuses them, as `ensure.explicit.internal.resource.naming` does in Kafka Streams (KIP-1111).
 """
@@ -18,7 +19,7 @@ _TOPICS = (
     (names.DEDUPLICATE, 'with_name("...") of Deduplicated'),
     ("KTABLE-FK-JOIN-", _FOREIGN),
 )
-"""What to write so that a repartition topic has a name, by what its generated name begins with."""
+"""By the prefix of the generated name: what to write to name a repartition topic."""
 _GROUPED = 'group_by_key(name="...") or group_by(..., name="...")'
 _JOINED = 'joined=Joined.as_("...") or with_name("...") of StreamJoined'
 
@@ -27,7 +28,7 @@ def check_named(declared: tuple[Node, ...], stores: Mapping[Node, StoreSpec]) ->
     """Refuse a topology in which a store or a repartition topic has a generated name.
 
     Raises:
-        TopologyError: there are such; the message has each of them, where it was made and what to write.
+        TopologyError: there are such names; the message lists each with its place and what to write.
     """
     if found := [*_stores(stores.items()), *_topics(declared)]:
         raise TopologyError(

@@ -17,7 +17,7 @@ from penstock.topic_names import check_topic_name
 
 
 def validate(declared: Sequence[Node], facts: TableFacts, subs: Sequence[SubTopology]) -> None:
-    """Raise ``TopologyError`` for the first thing that is wrong."""
+    """Raise ``TopologyError`` for the first error."""
     if not any(part.kind == "source" for sub in subs for part in sub.parts):
         raise TopologyError("the topology is empty: begin with builder.stream(topic) or builder.table(topic)")
     _unique_names(subs)
@@ -51,7 +51,7 @@ def validate(declared: Sequence[Node], facts: TableFacts, subs: Sequence[SubTopo
 
 
 def check_has_tasks(subs: Sequence[SubTopology]) -> None:
-    """Raise ``TopologyError`` if a topology would run in no task."""
+    """Raise ``TopologyError`` if a topology would have no task."""
     if subs and all(sub.is_global for sub in subs):
         node = subs[0].parts[0].node
         raise TopologyError(
@@ -82,7 +82,7 @@ def _unique_stores(facts: TableFacts) -> None:
 
 
 def _twice(one: Node, other: Node) -> str:
-    """Where two steps are, and that one line made both where that is so."""
+    """The places of two steps; says so if one line made both."""
     if not is_same_call(one.where, other.where):
         return f"at {one.where} and at {other.where};"
     return (
@@ -92,7 +92,7 @@ def _twice(one: Node, other: Node) -> str:
 
 
 def _known_stores(declared: Sequence[Node], facts: TableFacts) -> None:
-    """Processors are connected to stores that are there, and each has one name."""
+    """Check that processors are connected to existing stores, and that each store has one name."""
     tables = {store.name: node for node, store in facts.stores.items()}
     for name in facts.added:
         if name in tables:
@@ -236,7 +236,8 @@ def _suppressed_versions(node: Node) -> None:
 
 
 def _versions_with_context(node: Node) -> None:
-    """What is kept because its function asks for the context of a record is not versioned without being told so."""
+    """Refuse a versioned table that is kept only because its function asks for a record's context, unless the user says
+    whether to version it."""
     function = node.function
     if isinstance(function, UserFunction) and function.wants_context and not node.materialized:
         raise TopologyError(
@@ -247,11 +248,11 @@ def _versions_with_context(node: Node) -> None:
 
 
 def _shapes_of_stores(facts: TableFacts) -> None:
-    """A store that was described is of the kind that its table needs."""
+    """Check that a store that the user described is of the kind that its table needs."""
     for node, spec in facts.stores.items():
         needed = node.keeps.needs
         if needed is None:
-            continue  # its processor knows what it puts there
+            continue  # the user's processor decides what to put there
         if spec.supplier is not None and needed != "a key-value store":
             raise TopologyError(
                 f"the store {spec.name!r} at {node.where} is one of your own, and these keep the value of each key; "

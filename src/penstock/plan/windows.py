@@ -377,7 +377,7 @@ def _positive(duration: Duration, what: str) -> int:
 
 
 def _maintained(duration: Duration, least: int, of_what: str) -> int:
-    """The duration of an ``until``."""
+    """Check and return the duration of an ``until``."""
     warnings.warn("until is deprecated, use Materialized.with_retention (KIP-328)", DeprecationWarning, stacklevel=3)
     ms = to_ms(duration, "the retention")
     if ms < least:

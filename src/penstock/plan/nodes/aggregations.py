@@ -60,7 +60,7 @@ class CogroupInput(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WindowedAggregate(Aggregates, Node):
-    """An aggregation in windows; ``final`` if it sends on one result for each window, when it has closed."""
+    """An aggregation in windows; ``final`` if it emits one result for each window, when it has closed."""
 
     aggregation: Aggregation
     windows: Windows
@@ -120,7 +120,7 @@ class SessionAggregate(WindowedAggregate):
 
     @property
     def hold(self) -> Hold | None:
-        """A session goes a millisecond later than a suppression would let it go, as in Kafka Streams."""
+        """A session is final a millisecond later here than in a suppression, as in Kafka Streams."""
         return Hold(self.windows.final_after_ms + 1, is_of_windows=True) if self.final else None
 
     @property

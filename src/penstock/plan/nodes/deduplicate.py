@@ -18,7 +18,7 @@ from penstock.serdes.pair import PairSerde
 class Deduplicate(Node):
     """Leaves out the records whose id was forwarded within the interval: the key, or the key with a selected id.
 
-    With ``dropped_to``, a topic, the duplicates go down a second branch that leads there.
+    With ``dropped_to``, a topic, a second branch sends the duplicates there.
     """
 
     interval: int
@@ -46,7 +46,7 @@ class Deduplicate(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class KeyById(Node):
-    """Puts records under their ids, for a repartition; keys and values travel together as values."""
+    """Uses the id of each record as its key, for a repartition, and packs key and value together as its value."""
 
     id_selector: UserFunction | Field
     key: Serde
@@ -64,7 +64,7 @@ class KeyById(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RestoreKey(Node):
-    """Takes keys and values out of the pairs that ``KeyById`` made."""
+    """Unpacks keys and values from the pairs that ``KeyById`` made."""
 
     key: Serde
     value: Serde

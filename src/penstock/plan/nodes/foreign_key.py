@@ -19,10 +19,10 @@ _ADVICE = 'name="..." of the foreign-key join'
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SubscriptionSend(Node):
-    """Sends each change of the left table of a foreign-key join to where the right table's key is."""
+    """Sends each change of a foreign-key join's left table to the task with the right table's key."""
 
     mapper: UserFunction
-    """Takes the foreign key out of a value."""
+    """Extracts the foreign key from a value."""
     is_left: bool
     key: Serde
     left_key: Serde
@@ -40,7 +40,7 @@ class SubscriptionSend(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SubscriptionReceive(Node):
-    """Remembers the subscriptions of a foreign-key join."""
+    """Stores the subscriptions of a foreign-key join."""
 
     store: StoreSpec
 
@@ -62,7 +62,7 @@ class SubscriptionReceive(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SubscriptionJoin(Node):
-    """Answers subscriptions from the right table."""
+    """Answers subscriptions with values of the right table."""
 
     table: Node
     key: Serde
@@ -83,7 +83,7 @@ class SubscriptionJoin(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ForeignTableJoin(Node):
-    """Tells subscribers of the changes of the right table, its parent."""
+    """Sends changes of the right table, its parent, to subscribers."""
 
     receive: SubscriptionReceive
     key: Serde
@@ -92,7 +92,7 @@ class ForeignTableJoin(Node):
 
     @property
     def reads_columns(self) -> Columns:
-        """The joiner looks into the values, behind a repartition."""
+        """The joiner uses the values, after a repartition."""
         return VALUE
 
     @property
@@ -105,13 +105,14 @@ class ForeignTableJoin(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Announce(Node):
-    """Tells whoever makes results of a foreign-key join of changes of its left table, past the right table.
+    """Announces changes of the left table to the step that makes the results of a foreign-key join, past the right
+    table.
 
-    It is there where responses may come to rows that the record which caused them has changed meanwhile.
+    It exists where the record that causes a response may have changed the response's left row meanwhile.
     """
 
     subscribe: Node = field(metadata=UNTRACED)
-    """What else the table's changes go to; it knows those that are not sent."""
+    """The other step that receives the table's changes; it knows the silent ones."""
     value: Serde = field(metadata=UNTRACED)
 
     is_in_kafka_streams: ClassVar[bool] = False
@@ -119,9 +120,9 @@ class Announce(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ResponseJoin(Node):
-    """Makes results of responses; Kafka Streams looks the left value up for that.
+    """Makes results from responses; Kafka Streams looks up the left value for that.
 
-    The ``store`` has the number of the last change of each left row that was responded to.
+    The ``store`` has, for each left row, the number of the last change that was responded to.
     """
 
     table: Node
@@ -132,7 +133,7 @@ class ResponseJoin(Node):
     right: Serde
     value: Serde
     announced: Repartition | None = None
-    """Brings what ``Announce`` tells."""
+    """Brings the announcements of ``Announce``."""
 
     brings_values: ClassVar[bool] = True
     store_advice: ClassVar[str] = _ADVICE
@@ -144,7 +145,7 @@ class ResponseJoin(Node):
 
     @property
     def right_table(self) -> Node:
-        """The table that has the responses."""
+        """The table whose values the responses carry."""
         answers, _ = self.parent.parents
         assert isinstance(answers, SubscriptionJoin)
         return answers.table

@@ -17,13 +17,13 @@ LEFT = "left"
 OUTER = "outer"
 
 _ASKED_FOR_OLD = {INNER: (False, False), LEFT: (True, False), OUTER: (True, True)}
-"""Which sides of a join of tables send old values to it."""
+"""The sides of a join of tables that must send old values to it."""
 _STREAM_JOIN_ADVICE = 'stream_joined=StreamJoined.as_("...")'
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StreamTableJoin(Node):
-    """Looks each record's key up in a table; with a ``grace`` period, which needs a ``store``, records wait first."""
+    """Looks up each record's key in a table. With a ``grace`` period, which needs a ``store``, records wait first."""
 
     table: Node
     joiner: UserFunction
@@ -75,7 +75,7 @@ class StreamTableJoin(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GlobalTableJoin(Node):
-    """Looks a key that a function gives up in a global table."""
+    """Looks up a key, computed by a function, in a global table."""
 
     table: Node
     key_selector: UserFunction
@@ -112,7 +112,7 @@ class GlobalTableJoin(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TableJoin(Node):
-    """Joins two tables, its parents, by their keys: each change of one side with what the other side has."""
+    """Joins two tables, its parents, by their keys: each change of one side is joined with the other side's value."""
 
     kind: str
     joiner: UserFunction
@@ -121,7 +121,7 @@ class TableJoin(Node):
     value: Serde
     store: StoreSpec | None = None
     is_complete: bool = False
-    """Whether results of the past are corrected (KIP-914)."""
+    """Whether past results are corrected (KIP-914)."""
 
     @property
     def joined(self) -> tuple[Node, ...]:
@@ -189,7 +189,7 @@ class JoinWindow(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StreamJoin(Node):
-    """Joins two streams, its parents, in windows of time; ``store`` is where records without a partner wait."""
+    """Joins two streams, its parents, in time windows; ``store`` holds records that wait for a partner."""
 
     kind: str
     joiner: UserFunction

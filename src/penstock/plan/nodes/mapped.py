@@ -1,4 +1,4 @@
-"""Facts that several nodes answer alike: those of steps that call a mapper, and of steps that aggregate."""
+"""Facts that several nodes share: those of steps that call a mapper, and of steps that aggregate."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class MapsRecords(MapsValues):
 
 
 class Aggregates:
-    """A step whose store has what its aggregation makes."""
+    """A step whose store holds the results of its aggregation."""
 
     if TYPE_CHECKING:
 

@@ -1,4 +1,4 @@
-"""Steps in which a user's processors and transformers work."""
+"""Steps that run a user's processors and transformers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from penstock.serdes import Serde
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Process(Node):
-    """Calls a processor of the user's with each record; what it forwards goes on (KIP-820)."""
+    """Calls a user's processor with each record, and emits the records that it forwards (KIP-820)."""
 
     supplier: ProcessorFunction
     key: Serde
     value: Serde
     store_names: list[str] = field(default_factory=list)
-    """The stores that it is connected to: those that were added, and tables'. It grows while the user connects more,
+    """The stores that it is connected to: added ones, and those of tables. The list grows while the user connects more,
     and is complete when the topology is built."""
 
     method: ClassVar[str] = "process"
@@ -63,7 +63,7 @@ class ProcessValues(Process):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TableTransformValues(TableMapValues):
-    """New values from a transformer of the user's, which may have stores; deletions are transformed as well."""
+    """New values from a user's transformer, which may have stores; deletions are transformed as well."""
 
     supplier: ProcessorFunction
     store_names: list[str] = field(default_factory=list)
@@ -79,5 +79,5 @@ class TableTransformValues(TableMapValues):
 
 
 def named_global_tables(facts: Stores) -> tuple[str, ...]:
-    """The global tables that processors read without being connected to them: those with a name that a user gave."""
+    """The global tables that processors may read without being connected to them: those that the user named."""
     return tuple(table.name for table, store in facts.stores.items() if table.is_global and store.named_by_user)

@@ -1,4 +1,4 @@
-"""Steps that keep nothing: each record by itself."""
+"""Steps without state: each record is processed by itself."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Merge(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Split(Node):
-    """Sends each record to the first branch whose predicate holds; a branch without a predicate takes the rest.
+    """Sends each record to the first branch whose predicate is true; a branch without a predicate takes the rest.
 
     ``predicates`` grows while the user adds branches, and is complete when the topology is built.
     """

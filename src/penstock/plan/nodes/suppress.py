@@ -1,4 +1,4 @@
-"""Updates of a table that are held back (KIP-328)."""
+"""Suppression: a step that holds updates of a table back (KIP-328)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Suppress(Node):
     """Holds updates of a table back (KIP-328)."""
 
     suppressed: Suppressed
-    """What to hold back."""
+    """The user's configuration."""
     wait_ms: int
-    """How long entries stay behind their time: that of the time limit, or the grace period of the windows."""
+    """How long after its time an entry is held: the time limit, or the grace period of the windows."""
     store: StoreSpec
 
     is_table: ClassVar[bool] = True
@@ -27,7 +27,7 @@ class Suppress(Node):
 
     @property
     def until_close(self) -> bool:
-        """Whether it waits for windows to close, and not for a time."""
+        """Whether it waits for windows to close, rather than for a time."""
         return self.suppressed.time_ms is None
 
     @property

@@ -64,7 +64,7 @@ class ToStream(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TableGroupBy(MapsRecords, Node):
-    """Turns each change of a table into what leaves its old group and what joins its new one."""
+    """Turns each change of a table into a removal from its old group and an addition to its new one."""
 
     mapper: UserFunction
     key: Serde

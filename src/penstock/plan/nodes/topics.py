@@ -1,4 +1,4 @@
-"""Where records come from topics and go into them."""
+"""Steps that read topics or write them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class StreamSource(Node):
     value: Serde
     timestamp: UserFunction | Extractor | None = None
     offset_reset: AutoOffsetReset | None = None
-    """Where it begins that has not been read yet; None for the setting ``auto_offset_reset``."""
+    """Where to start if it has not been read yet; None for the setting ``auto_offset_reset``."""
     pattern: str | None = None
-    """A regular expression for whole names of topics: those that match when the application starts are ``topics``, and
-    those that appear later are taken up."""
+    """A regular expression for whole topic names. The topics that match at the start are in ``topics``; those that
+    appear later are added while the application runs."""
 
     is_source: ClassVar[bool] = True
     makes_one: ClassVar[bool] = True
@@ -60,7 +60,7 @@ class TableSource(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GlobalTable(TableSource):
-    """A table that every task has as a whole."""
+    """A table of which every task has a complete copy."""
 
     is_global: ClassVar[bool] = True
     caches_last_update: ClassVar[bool] = False
@@ -68,7 +68,7 @@ class GlobalTable(TableSource):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GlobalStore(GlobalTable):
-    """A store that every task has as a whole, kept by a processor of the user's."""
+    """A store of which every task has a complete copy, filled by a user's processor."""
 
     supplier: ProcessorFunction
 
@@ -92,7 +92,7 @@ class Sink(Node):
     partitioner: UserFunction | None = None
     """Chooses each record's partition; None for Kafka's partitioner."""
     types_before: tuple[str, str] = ("", "")
-    """The names of the types that keys and values had in release 0.1.0 (0073); empty until the settings are known."""
+    """The names of the key and value types in release 0.1.0 (0073); empty until the settings are known."""
 
     @property
     def reads_columns(self) -> Columns:
@@ -107,12 +107,12 @@ class Sink(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DynamicSink(Sink):
-    """A sink that chooses a topic for each record; it has none of its own."""
+    """A sink that chooses a topic for each record."""
 
     topic: str = ""
     selector: UserFunction
     makes_topics: bool = True
-    """Whether topics that do not exist are made; else records for them fail."""
+    """Whether missing topics are created; otherwise records for them fail."""
 
     @property
     def reads_columns(self) -> Columns:
@@ -126,7 +126,7 @@ class DynamicSink(Sink):
 class Repartition(Node):
     """Sends records through an internal topic, so that equal keys meet in one task.
 
-    ``filter_name`` is None for tables, whose changes always have keys, and where null keys are kept.
+    ``filter_name`` is None for tables, whose changes always have keys, and for repartitions that keep null keys.
     """
 
     topic: str
@@ -138,10 +138,10 @@ class Repartition(Node):
     partitions: int | None = None
     keeps_null_keys: bool = False
     carries_changes: bool = False
-    """Whether what goes through it are changes of a table, with the values before."""
+    """Whether its records are changes of a table, with their old values."""
     partitioner: UserFunction | None = None
     types_before: tuple[str, str] = ("", "")
-    """As those of a ``Sink``."""
+    """As in ``Sink``."""
 
     makes_one: ClassVar[bool] = True
 

@@ -1,1 +1,1 @@
-"""Facts that follow from several steps together, one pass a file."""
+"""Facts that follow from several steps together, one file for each pass."""

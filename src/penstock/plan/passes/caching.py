@@ -1,9 +1,9 @@
-"""Which tables hold no updates back until the commit, although their stores are to cache.
+"""Finds the tables that hold no updates back until the commit, although their stores are set to cache.
 
-Caching never changes what a table ends as. Of some tables every update counts for what others end as: those that
-versioned tables are made of, since a version that is left out is missing; and windows that are joined with other
-tables, and those, since windows expire. What a suppression for a time still holds depends on the updates that reach it,
-with a cache in front of it on fewer of them, as in Kafka Streams.
+Caching never changes the final state of a table. But some tables affect others by every single update, and these must
+not cache. Versioned tables need every update of the tables that they are made of, since a skipped version would be
+missing. Windows that are joined with other tables, and those tables, need it because windows expire. A suppression with
+a time limit depends on the updates that reach it; with a cache before it these are fewer, as in Kafka Streams.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from penstock.plan.node import Node
 
 
 def uncached_tables(declared: Iterable[Node], joined: Iterable[set[Node]]) -> frozenset[Node]:
-    """The tables of which every update goes on at once.
+    """Return the tables that emit every update at once.
 
     Args:
-        joined: for each join of tables, those in whose stores their values can be told.
+        joined: for each join of tables, the tables from whose stores their values can be read.
     """
     windows = [tables for tables in joined if any(table.windowed_by for table in tables)]
     waiting: list[Node] = [table for tables in windows for table in tables]

@@ -1,4 +1,4 @@
-"""When windows close: how long after the end of a window no step above can change it any more."""
+"""The time after the end of a window from which no earlier step can change it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from penstock.plan.node import Node
 def window_wait(node: Node) -> int:
     """How far stream time must be past a window's end for a table's windows to be final, in milliseconds.
 
-    It is the longest wait of the windowed aggregations above.
+    It is the longest wait of the windowed aggregations before the table.
 
     Raises:
-        TopologyError: one of the ways up leads to no windowed aggregation.
+        TopologyError: one of the paths up leads to no windowed aggregation.
     """
     return _wait(node, ())
 

@@ -1,4 +1,4 @@
-"""Which topics must have the same number of partitions: those that meet in a join by key."""
+"""Finds the topics that must have the same number of partitions, because a join by key reads them together."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Copartition:
 
 
 def copartitions(declared: Iterable[Node]) -> tuple[Copartition, ...]:
-    """All joins with their topics; repartition topics without a number of partitions of their own come last."""
+    """Return all joins with their topics; repartition topics without a fixed number of partitions come last."""
     found = []
     for node in dict.fromkeys(declared):
         topics = tuple(dict.fromkeys(topic for side in node.joined for topic in _topics(side)))
@@ -38,7 +38,7 @@ def copartitions(declared: Iterable[Node]) -> tuple[Copartition, ...]:
 
 
 def _topics(node: Node) -> Iterator[str]:
-    """The topics that a step's records come from in its own sub-topology."""
+    """The topics that a step's records come from, within its own sub-topology."""
     if node.source_topics:
         yield from node.source_topics
     else:

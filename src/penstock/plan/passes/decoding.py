@@ -1,7 +1,6 @@
-"""Which columns of a source somebody looks into.
+"""Finds the columns of each source that later steps use.
 
-A record that does not decode is found at its source, once, for all branches. Columns that nobody looks into are not
-decoded at all.
+A record that does not decode fails at its source, once for all branches. Unused columns are not decoded at all.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from penstock.plan.timestamps import Extractor
 
 
 def decoded_columns(sub: SubTopology) -> dict[str, tuple[str, ...]]:
-    """For each source of a sub-topology, by name, the columns that somebody downstream decodes; and for each part that
-    takes keys and values out of others."""
+    """For each source of a sub-topology, by name, the columns that later steps decode; likewise for each part that
+    unpacks keys and values from others."""
     decoded: dict[str, tuple[str, ...]] = {}
     needed: dict[str, Columns] = {part.name: NEITHER for part in sub.working_parts}
     for part in reversed(sub.working_parts):
@@ -32,7 +31,7 @@ def decoded_columns(sub: SubTopology) -> dict[str, tuple[str, ...]]:
 
 
 def _looks_into(part: Part) -> tuple[Columns, Columns]:
-    """Which columns a part decodes, and which it hands on as they are."""
+    """The columns that a part decodes, and those that it hands on unchanged."""
     if part.kind == "source":
         return _of_timestamp(part.node.timestamp), BOTH
     if part.kind == "sink":

@@ -1,4 +1,5 @@
-"""Whose function made the keys and values that a step gets: for errors of types, which say where it was given."""
+"""Finds the functions that made the keys and values that a step receives, so that errors of types can say where these
+were given."""
 
 from __future__ import annotations
 
@@ -11,14 +12,14 @@ from penstock.serdes import Serde
 
 
 class Made(NamedTuple):
-    """The functions that keys and values come out of; None where they come out of a topic, or no function made them."""
+    """The functions that made keys and values; None if they come from a topic or no function made them."""
 
     key: Maker | None = None
     value: Maker | None = None
 
 
 class SourceTypes(NamedTuple):
-    """How a topic is read, and where the user says so."""
+    """The types with which a topic is read, and the place where the user says so."""
 
     key: Serde
     value: Serde
@@ -26,7 +27,8 @@ class SourceTypes(NamedTuple):
 
 
 def makers(sub: SubTopology) -> dict[str, Made]:
-    """For each part of a sub-topology, by name, whose keys and values it gets; for those that make some, its own."""
+    """For each part of a sub-topology, by name, the functions that made its keys and values; for parts that make keys
+    or values, their own."""
     made: dict[str, Made] = {}
     concerned: dict[str, Made] = {}
     inputs: dict[Node, list[Made]] = {}
@@ -42,7 +44,7 @@ def makers(sub: SubTopology) -> dict[str, Made]:
 
 
 def _agreed(several: list[Made]) -> Made:
-    """The makers that all have; who made what, where branches meet, is not known."""
+    """The makers that all agree on; where branches with different makers meet, the maker is unknown."""
     keys, values = ({getattr(one, column) for one in several} for column in ("key", "value"))
     return Made(keys.pop() if len(keys) == 1 else None, values.pop() if len(values) == 1 else None)
 
@@ -52,7 +54,7 @@ def _made_by(node: Node, above: Made) -> Made:
 
 
 def source_types(parts: tuple[Part, ...]) -> dict[str, SourceTypes]:
-    """How each topic is read."""
+    """The types with which each topic is read."""
     return {
         topic: SourceTypes(*part.node.types, part.node.where)
         for part in parts

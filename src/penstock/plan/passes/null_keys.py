@@ -1,4 +1,4 @@
-"""Which repartitions let records without a key through: those somewhere before a step to which they mean something."""
+"""Finds the repartitions that must let records without a key through, because a later step processes them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.plan.node import Node
 
 
 def before_null_keys(declared: Iterable[Node]) -> frozenset[Node]:
-    """The repartitions from which there is a way to a step that takes records without a key."""
+    """Return the repartitions from which a path leads to a step that processes records without a key."""
     waiting = [node for node in declared if node.takes_null_keys]
     seen: set[Node] = set()
     while waiting:

@@ -1,5 +1,5 @@
-"""Which foreign-key joins have responses to left rows that the record which causes them has changed meanwhile, by way
-of other topics."""
+"""Finds foreign-key joins in which one input record can change a left row twice, once through another topic, so that a
+response to the first value may arrive late."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from penstock.plan.node import Node
 
 
 def without_needless_announcements(declared: tuple[Node, ...]) -> tuple[Node, ...]:
-    """The steps without announcements for those joins where no record may change a left row, and by way of a topic the
-    row again, or the right row."""
+    """Remove the announcements of joins that do not need them: those where no record can change a left row, and then,
+    through a topic, the same row again or the right row."""
     ways = _Ways(declared)
     needless: set[Node] = set()
     for node in declared:
@@ -21,7 +21,7 @@ def without_needless_announcements(declared: tuple[Node, ...]) -> tuple[Node, ..
 
 
 class _Ways:
-    """How records come to tables."""
+    """The paths of records to tables."""
 
     def __init__(self, declared: Iterable[Node]):
         self._declared = tuple(declared)
@@ -30,24 +30,25 @@ class _Ways:
         return self._changes_twice(left) or self._meet_again(left, right)
 
     def _changes_twice(self, table: Node) -> bool:
-        """Whether one record may change a row of a table more than once, in several turns of its task."""
+        """True if one record may change a row of a table more than once, in several turns of its task."""
         if isinstance(table, nodes.Repartition) or any(map(self._writers, table.topics)):
             return True
         sides = _sides(table)
         return any(map(self._changes_twice, sides)) or (len(sides) == 2 and self._meet_again(*sides))
 
     def _meet_again(self, one: Node, other: Node) -> bool:
-        """Whether one record may change both of two tables, and not both in the same turn."""
+        """True if one record may change both tables, but not both in the same turn."""
         ways = self._above(one), self._above(other)
         shared = set.intersection(*({topic for node in above for topic in node.topics} for above in ways))
         return bool(shared) and any(map(self._is_turn, set.union(*ways)))
 
     def _is_turn(self, node: Node) -> bool:
-        """Whether what comes out of a step waits for its turn in a topic."""
+        """True if the results of a step wait for their turn in a topic."""
         return isinstance(node, nodes.Repartition | nodes.ResponseJoin) or any(map(self._writers, node.topics))
 
     def _above(self, table: Node) -> set[Node]:
-        """A table and all that it is made of, through topics that the topology writes too."""
+        """Return a table and everything that it is made of, including through topics that the topology itself
+        writes."""
         found: set[Node] = set()
         waiting = [table]
         while waiting:
@@ -63,5 +64,5 @@ class _Ways:
 
 
 def _sides(table: Node) -> tuple[Node, ...]:
-    """What a table is made of; of a foreign-key join, the tables and not what travels between them."""
+    """The tables that a table is made of; for a foreign-key join its two tables, not the messages between them."""
     return table.joined_tables or table.parents

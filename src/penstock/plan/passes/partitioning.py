@@ -1,4 +1,4 @@
-"""Which processors with stores get records that lie in other partitions than those of their keys."""
+"""Finds processors with stores that receive records in other partitions than those of their keys."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _WAYS_OUT = {
 
 
 class Misplaced(NamedTuple):
-    """A processor with stores, and the step in front of it from which on records lie elsewhere."""
+    """A processor with stores, and the earlier step that moves records away from their keys' partitions."""
 
     processor: Node
     moved: Node
 
     def text(self) -> str:
-        """What is wrong, and the ways out."""
+        """The problem and the ways out, as text."""
         step, moved = _named(self.processor), type(self.moved)
         why = _WHY.get(moved, _GIVES).format(step=_named(self.moved))
         kept = self.processor.store_names
@@ -41,9 +41,9 @@ class Misplaced(NamedTuple):
 
 
 def misplaced(declared: Iterable[Node]) -> Iterator[Misplaced]:
-    """Processors with stores behind steps that change keys, where nothing is repartitioned in between.
+    """Yield processors with stores after steps that change keys, without a repartition in between.
 
-    Whatever groups, joins or makes a table puts a repartition in where one is needed; processors do not.
+    Groupings, joins and ``to_table`` insert a repartition where needed; processors do not.
     """
     for node in dict.fromkeys(declared):
         if node.store_names:
@@ -52,7 +52,7 @@ def misplaced(declared: Iterable[Node]) -> Iterator[Misplaced]:
 
 
 def warn_of_misplaced(declared: Iterable[Node]) -> None:
-    """Warn of them, in the lines where the processors are."""
+    """Warn of them, at the lines where the processors are declared."""
     for one in misplaced(declared):
         file, _, line = one.processor.where.rpartition(":")
         number = int(line) if line.isdigit() else 1
@@ -60,7 +60,7 @@ def warn_of_misplaced(declared: Iterable[Node]) -> None:
 
 
 def _movers(node: Node) -> Iterator[Node]:
-    """The nearest steps above a stream's step that change keys, up to where it is repartitioned or a table."""
+    """Yield the nearest earlier steps that change keys, back to a repartition or a table."""
     for parent in node.parents:
         if isinstance(parent, nodes.Repartition) or parent.is_table:
             continue

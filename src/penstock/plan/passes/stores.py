@@ -1,8 +1,8 @@
-"""Which tables have a store, and which send a key's old value along with its new one.
+"""Finds the tables that have a store, and those that send a key's old value along with its new one.
 
-A source table has a store only if it was asked for by name or somebody downstream needs one. Old values are sent to
-those who ask. As in Kafka Streams, the questions are asked in the order in which the steps were declared, so a filter
-declared before a grouping may find its source without a store.
+A source table has a store only if the user named it or a later step needs one. Old values are sent if a later step asks
+for them. As in Kafka Streams, steps ask in the order of their declaration, so a filter declared before a grouping may
+find its source without a store.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.plan.passes.versioned import versioned_tables
 
 @dataclass(frozen=True)
 class TableFacts:
-    """What the pass found out, by node."""
+    """The results of the pass, by node."""
 
     stores: dict[Node, StoreSpec] = field(default_factory=dict)
     sends_old: set[Node] = field(default_factory=set)
@@ -28,38 +28,38 @@ class TableFacts:
     looked_up: set[str] = field(default_factory=set)
     """The names of the stores in which joins look values up."""
     looked_up_as_of: set[str] = field(default_factory=set)
-    """The names of those versioned stores in which streams look up what was valid at a time."""
+    """The names of the versioned stores that streams read as of a time."""
     joined_completely: set[str] = field(default_factory=set)
     """The names of the versioned stores of complete joins, and of their sides."""
     silent: set[Node] = field(default_factory=set)
-    """The left tables of foreign-key joins that do not send all that happens to their values."""
+    """The left tables of foreign-key joins that do not send every change of their values."""
     watched: set[str] = field(default_factory=set)
-    """The names of the stores from which their values can be told."""
+    """The names of the stores from which the values of these tables can be read."""
     uncached: frozenset[Node] = frozenset()
-    """The tables that send every update on at once, whatever their stores are to do."""
+    """The tables that emit every update at once, even if their stores are set to cache."""
     keeps_null_keys: frozenset[Node] = frozenset()
     """The repartitions that let records without a key through."""
     added: dict[str, StoreSpec] = field(default_factory=dict)
-    """The stores that were added for processors, by their names."""
+    """The stores that were added for processors, by name."""
 
     def named(self) -> dict[str, StoreSpec]:
-        """All stores of the topology, by their names."""
+        """All stores of the topology, by name."""
         return {spec.name: spec for spec in self.stores.values()} | self.added
 
     def looked_up_tables(self, table: Node) -> tuple[Node, ...]:
-        """The tables in whose stores the values of a table can be told."""
+        """The tables from whose stores the values of a table can be read."""
         own = (table,) if table in self.stores else ()
         if own and not table.collapses_updates:
             return own
         return (*own, *(found for parent in table.parents for found in self.looked_up_tables(parent)))
 
     def looked_up_stores(self, table: Node) -> tuple[str, ...]:
-        """The names of the stores from which the values of a table can be told."""
+        """The names of the stores from which the values of a table can be read."""
         return tuple(self.stores[found].name for found in self.looked_up_tables(table))
 
 
 def table_facts(declared: tuple[Node, ...], added: Iterable[StoreSpec] = ()) -> TableFacts:
-    """Go through the steps in order of declaration."""
+    """Visit the steps in the order of their declaration, and collect the facts."""
     facts = TableFacts(
         versioned=versioned_tables(declared),
         keeps_null_keys=before_null_keys(declared),
@@ -78,7 +78,7 @@ def table_facts(declared: tuple[Node, ...], added: Iterable[StoreSpec] = ()) -> 
 
 
 def _ask(facts: TableFacts, node: Node) -> None:
-    """Ask of other tables what a step needs of them."""
+    """Ask other tables for what a step needs of them."""
     old = node.asks_old_of
     for table in dict.fromkeys((*old, *node.looks_up)):
         if table in old and _send_old(facts, table, force=not node.asks_old_if_kept) and node.asks_old_if_kept:
@@ -92,7 +92,7 @@ def _ask(facts: TableFacts, node: Node) -> None:
 
 
 def _join_completely(facts: TableFacts, join: Node) -> None:
-    """Have the versions of both sides remembered for as long as they can be."""
+    """Keep the versions of both sides for as long as possible."""
     for table in join.parents:
         facts.joined_completely.update(facts.looked_up_stores(table))
     if join.store is not None:
@@ -100,7 +100,8 @@ def _join_completely(facts: TableFacts, join: Node) -> None:
 
 
 def _send_old(facts: TableFacts, table: Node, force: bool) -> bool:
-    """Have a table send old values; False when that needs a store that it has not and is not to be forced to have."""
+    """Make a table send old values; return False if that needs a store that the table does not have and must not be
+    forced to have."""
     if table in facts.sends_old and not table.asks_old_if_kept:
         return True
     if table.store_when_asked:
@@ -122,7 +123,7 @@ def _have_store(facts: TableFacts, table: Node) -> None:
 
 
 def _have_looked_up(facts: TableFacts, table: Node) -> None:
-    """Have a store from which the values of a table can be told."""
+    """Ensure that a table's values can be read from a store."""
     if table.store_when_asked:
         _have_store(facts, table)
     if table in facts.stores:
@@ -133,7 +134,7 @@ def _have_looked_up(facts: TableFacts, table: Node) -> None:
 
 
 def _have_looked_up_as_of(facts: TableFacts, table: Node) -> None:
-    """Note the versioned store of a table, or of the table that it is made from value by value."""
+    """Note the versioned store of a table, or of the table from which it is derived value by value."""
     if table in facts.stores and facts.stores[table].is_versioned:
         facts.looked_up_as_of.add(facts.stores[table].name)
     elif table not in facts.stores and table.inherits_versions:
@@ -142,15 +143,14 @@ def _have_looked_up_as_of(facts: TableFacts, table: Node) -> None:
 
 
 def _changes_in_silence(facts: TableFacts, table: Node) -> bool:
-    """Whether what a table sends does not tell all that happens to its values.
+    """True if the changes that a table sends do not cover every change of its values.
 
-    A join of two tables that one record changes sends two updates, and each of them names the old value of one side
-    joined with the new value of the other, which no row ever had. An inner one sends nothing when the record deletes a
-    row on both sides; and what is made from it by values or by other joins does not know of that either. If it is kept,
-    the row stays, but as the value before the next one counts what was there before the deletion. Windows expire
-    without a change being sent. A suppressed table names the value
-    before that the table in front of it had, and not the one that was sent on; and so does a join that is kept in a
-    versioned store, which refuses what is too old.
+    If one record changes both sides of a join of tables, the join sends two updates. Each names an old value made of
+    one side's old and the other side's new value, which no row ever had. An inner join sends nothing if the record
+    deletes a row on both sides, and neither do tables derived from it by mapping values or by other joins. If such a
+    join has a store, the row stays there, but the next update names the value from before the deletion as its old
+    value. Windows expire without a change. A suppressed table names the old value of the table before it, not the value
+    that was emitted last. A join in a versioned store, which refuses puts that are too old, does the same.
     """
     if table.windowed_by is not None or table.collapses_updates:
         return True
@@ -166,5 +166,5 @@ def _changes_in_silence(facts: TableFacts, table: Node) -> bool:
 
 
 def _topics_of(table: Node) -> frozenset[str]:
-    """The topics whose records change a table at once."""
+    """The topics whose records change a table directly."""
     return frozenset(table.source_topics) or frozenset[str]().union(*map(_topics_of, table.parents))

@@ -1,8 +1,8 @@
-"""Which tables are versioned (KIP-914).
+"""Finds the versioned tables (KIP-914).
 
-A table is versioned when it is kept in a versioned store, or when it is a filtered or mapped versioned table that is
-not materialized anew, or a complete join of two versioned tables. Aggregations, other joins and ``to_table`` begin
-afresh: their results are versioned only in a versioned store of their own.
+A table is versioned if it is kept in a versioned store, if it is a filtered or mapped versioned table without a new
+materialization, or if it is a complete join of two versioned tables. Aggregations, other joins and ``to_table`` do not
+inherit versions: their results are versioned only in a versioned store of their own.
 """
 
 from __future__ import annotations
