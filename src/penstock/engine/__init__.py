@@ -1,1 +1,1 @@
-"""Tasks and commits: the same with Spark and without."""
+"""Runs tasks and makes commits, with Spark and without it."""

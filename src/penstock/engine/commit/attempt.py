@@ -206,9 +206,7 @@ class Attempt:
         """
         waiting = self._waiting.get(task.name, {})
         until = min((clock for clock, _ in bounds.values()), default=LATEST)
-        until -= (
-            task.id.sub in self._layout.meetings.subs
-        )  # records of exactly this time wait until all of that time have arrived
+        until -= task.id.sub in self._layout.meetings.subs  # records of this very time wait for the rest of it
         if all(ref.clock > until for refs in waiting.values() for ref in refs):
             return {}
         return self._waiting.pop(task.name)
@@ -232,9 +230,7 @@ class Attempt:
                 raise LostWorkError(f"task {done.task}: {done.error}")
             if done.error:
                 error = error_of(done)
-                if isinstance(
-                    error, OffsetOutOfRangeError
-                ):  # retention removed the records first; the next attempt sees it
+                if isinstance(error, OffsetOutOfRangeError):  # retention was faster; the next attempt sees it
                     raise LostWorkError(str(error))
                 raise error
         return {work.task: by_task[work.task] for work in works}

@@ -251,9 +251,7 @@ class Coordinator:
             self.publishing.finish()
             self._settling.settle(self.manifest)
             return None
-        self.opened.topics.check(
-            self.manifest
-        )  # the records read and written belong to the topics that the manifest names
+        self.opened.topics.check(self.manifest)  # all records must belong to the topics that the manifest names
         before, ran = self.manifest, time.monotonic()
         manifest = attempt.manifest(self.of_last_commit)
         if self.settings.at_least_once:

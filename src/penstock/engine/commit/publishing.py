@@ -114,9 +114,7 @@ class Publishing:
                 appended = log.append(topic, segments, producer, manifest.sequence)
             except TopicNotFoundError:
                 if repeated and (topic in opened.topics.adopted or topic not in opened.outputs):
-                    self.left_out.add(
-                        topic
-                    )  # it was created again when manifests had no ids, or it was chosen at run time and is gone
+                    self.left_out.add(topic)  # created again when manifests had no ids, or chosen and gone
                     continue
                 raise self._missing(topic, manifest) from None
             if not appended and not repeated:

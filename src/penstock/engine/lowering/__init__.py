@@ -1,1 +1,1 @@
-"""From the parts of a sub-topology to operators."""
+"""Builds operators from the parts of a sub-topology."""

@@ -28,7 +28,7 @@ def table_join(node: nodes.TableJoin, at: Lowering) -> Operator:
         return CompleteJoinSide(joiner, joined_table(own, at), joined_table(other, at), needs, sends_old)
     is_versioned = own in at.facts.versioned
     found = lookup_of(other, at, sent=Sent.IN_TURN if at.sends_old else Sent.AT_ONCE)
-    sends_old = at.sends_old and not node.joiner.wants_context  # what it gave with another record, only its store knows
+    sends_old = at.sends_old and not node.joiner.wants_context  # only its store knows earlier results
     return TableJoinSide(
         at.name, at.context, joiner, found, needs=needs, sends_old=sends_old, is_versioned=is_versioned
     )

@@ -1,4 +1,4 @@
-"""Where the values of tables can be looked up."""
+"""Lookups of tables' values."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from penstock.state.kinds.window import WindowStore
 
 
 def lookup_of(table: Node, at: Lowering, as_of: bool = False, before: bool = False, sent: Sent | None = None) -> Lookup:
-    """Where the values of a table can be looked up.
+    """Return a lookup for the values of a table.
 
     Args:
-        as_of: look versioned tables up as of the records' times.
-        before: look those up as they were before the record that is processed.
-        sent: look up what tables that hold updates back have sent on; otherwise all that they know.
+        as_of: look up versioned tables as of the records' times.
+        before: look up the values before the record that is processed.
+        sent: look up the values that tables which hold updates back have already sent; otherwise their newest ones.
     """
     spec = at.facts.stores.get(table)
     if spec is not None and not table.collapses_updates:
@@ -88,7 +88,7 @@ _LOOK_UP: dict[type[Node], Callable[..., Lookup]] = {
     nodes.Suppress: _suppressed,
     nodes.TableJoin: _joined,
 }
-"""How the values of tables without a store are made from those in front of them."""
+"""How the values of tables without a store are computed from their parents' values."""
 
 
 def joined_table(table: Node, at: Lowering) -> JoinedTable:

@@ -1,4 +1,4 @@
-"""From the parts of a sub-topology to operators: the one table that connects plan and operators."""
+"""The table that maps plan nodes to operators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.plan.node import Node
 
 
 def lower(lowering: Lowering) -> Operator:
-    """The operator of a part."""
+    """Return the operator of a part."""
     part = lowering.part
     if part.kind == "source":
         timestamp, clock, is_internal = part.node.timestamp, lowering.state.clock, not part.node.is_source

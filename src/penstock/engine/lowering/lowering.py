@@ -1,4 +1,4 @@
-"""What operators are made from."""
+"""The input from which operators are built."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Store = TypeVar("Store", bound=StateStore)
 
 @dataclass(frozen=True)
 class Lowering:
-    """What operators are made from: a part, and what its task has for it."""
+    """The input for one operator: its part, and the resources of its task."""
 
     part: Part
     facts: TableFacts
@@ -33,15 +33,15 @@ class Lowering:
     context: Context
     caching: bool
     children: tuple[str, ...] = ()
-    """The names of the parts behind it."""
+    """The names of the parts below it."""
     number: int = 0
     """The part's number among those of the task."""
     views: dict[str, RecordView] = field(default_factory=dict)
-    """The record views of the task's stores, as far as a processor has asked for them."""
+    """The record views of the task's stores that processors have asked for."""
     gait: str = ""
-    """How a processor's records go: those of a ``group`` through all of it, or ``depth first``."""
+    """How a processor's records go: through a ``group`` as a whole, or ``depth first``."""
     hosted: list[Hosting] = field(default_factory=list)
-    """The operators of the task that have something of the user's with a life of its own."""
+    """The operators of the task that host user objects which must be started and closed."""
 
     @property
     def name(self) -> str:
@@ -55,22 +55,24 @@ class Lowering:
         return self.part.node in self.facts.sends_old
 
     def store(self, spec: StoreSpec, kind: type[Store]) -> Store:
-        """The store of a step, which is of the kind that ``engine/shared/stores.py`` makes for the step."""
+        """Return the store of a step, which has the kind that ``engine/shared/stores.py`` creates for the step."""
         store = self.state.stores[spec.name]
         assert isinstance(store, kind)
         return store
 
     def stores_of(self, table: Node) -> list[StateStore]:
-        """The stores that are looked up to find the values of a table."""
+        """Return the stores that are read to look up the values of a table."""
         return [self.state.stores[name] for name in self.facts.looked_up_stores(table)]
 
     def caches(self, table: Node) -> bool:
-        """Whether a table holds its updates back until the commit."""
+        """Return whether a table holds its updates back until the commit."""
         spec = self.facts.stores[table]
         return self.caching and spec.caching and not spec.is_versioned and table not in self.facts.uncached
 
     def tells_stored(self, table: Node) -> bool:
-        """Whether a table sends every update on although its store caches, with the old values that a cache tells."""
+        """Return whether a table with a caching store sends every update, with the old values that a cache would
+        send.
+        """
         spec = self.facts.stores[table]
         return self.caching and spec.caching and not spec.is_versioned and table in self.facts.uncached
 

@@ -1,4 +1,4 @@
-"""Processors and transformers of the user's."""
+"""Users' processors and transformers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def transform_values(node: nodes.TableTransformValues, at: Lowering) -> Transfor
 def transformer(
     node: nodes.TableTransformValues, at: Lowering, sends_old: bool, store: TableWriter | None, is_step: bool = False
 ) -> TransformValues:
-    """A transformer of its own, as each that looks the table's values up has one in Kafka Streams."""
+    """Return a new transformer: as in Kafka Streams, each lookup of the table's values has its own."""
     views = _views(node, at)
     made = TransformValues(
         node.name, at.context, node.supplier, node.value, sends_old, store, views, _contexts(at, views), is_step
@@ -72,9 +72,9 @@ def transformer(
 def _contexts(
     at: Lowering, views: Views, kind: type[TaskProcessorContext] = TaskProcessorContext
 ) -> Callable[[], TaskProcessorContext]:
-    """Makes the contexts of new processors."""
+    """Return a function that makes the contexts of new processors."""
     clock = at.state.clock
-    clock(TASK_TIME)  # from the first commit on: there it tells that processors were started
+    clock(TASK_TIME)  # exists from the first commit on, as a sign that processors were started
 
     def new_context() -> TaskProcessorContext:
         return kind(at.name, at.context, views.by_name, at.children, clock, clock(TASK_TIME))
@@ -90,21 +90,21 @@ def _views(node: Node, at: Lowering) -> Views:
 
 
 def _view(at: Lowering, name: str) -> RecordView:
-    """The record view of a store: one for all processors of the task."""
+    """Return the record view of a store, which all processors of the task share."""
     if name not in at.views:
         at.views[name] = new_view(at.facts, at.state.stores[name])
     return at.views[name]
 
 
 def new_view(facts: TableFacts, store: StateStore) -> records.RecordView[Any]:
-    """A record view of a store."""
+    """Return a new record view of a store."""
     spec = facts.named()[store.name]
     size = _window_size(facts, spec)
     return record_view(store, *spec.types, timestamped=spec.is_timestamped, window_size=size)
 
 
 def _window_size(facts: TableFacts, spec: StoreSpec) -> int:
-    """How much time a window of a store covers: as it was described, or as the step says that fills it."""
+    """Return the size of a store's windows: as described, or as given by the step that fills it."""
     if spec.window_size is not None:
         return spec.window_size
     return max((node.keeps.window_size_ms for node, other in facts.stores.items() if other is spec), default=0)

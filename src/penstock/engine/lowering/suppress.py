@@ -10,7 +10,7 @@ from penstock.state.kinds.buffer import TimeOrderedBuffer
 
 
 def suppress(node: nodes.Suppress, at: Lowering) -> Operator:
-    from penstock.ops.suppress.operator import Suppress  # brings Numba along, which others do not need
+    from penstock.ops.suppress.operator import Suppress  # imports Numba, which others do not need
     from penstock.ops.suppress.rules import FOREVER, Limits
 
     config, limits = node.suppressed.buffer, Limits()

@@ -33,7 +33,7 @@ def window_distinct(node: nodes.WindowDistinct, at: Lowering) -> Operator:
 
 
 def session_aggregate(node: nodes.SessionAggregate, at: Lowering) -> Operator:
-    from penstock.ops.windows.sessions.operator import SessionAggregate  # brings Numba along, which others do not need
+    from penstock.ops.windows.sessions.operator import SessionAggregate  # imports Numba, which others do not need
 
     key, value = node.store.types
     table = _table(node, at, SessionWindowedSerde(key))
@@ -42,14 +42,14 @@ def session_aggregate(node: nodes.SessionAggregate, at: Lowering) -> Operator:
 
 
 def session_distinct(node: nodes.SessionDistinct, at: Lowering) -> Operator:
-    from penstock.ops.windows.sessions.distinct import FirstOfSession, SessionDistinct  # bring Numba along
+    from penstock.ops.windows.sessions.distinct import FirstOfSession, SessionDistinct  # imports Numba
 
     table = _table(node, at, SessionWindowedSerde(node.store.types[0]), emits_each=True)
     return SessionDistinct(table, node.windows, at.store(node.store, SessionStore), FirstOfSession())
 
 
 def sliding_aggregate(node: nodes.SlidingAggregate, at: Lowering) -> Operator:
-    from penstock.ops.windows.sliding.operator import SlidingAggregate  # brings Numba along, which others do not need
+    from penstock.ops.windows.sliding.operator import SlidingAggregate  # imports Numba, which others do not need
 
     key, value = node.store.types
     table = _table(node, at, TimeWindowedSerde(key, node.windows.size_ms))
@@ -68,7 +68,7 @@ def _table(
     closes_at_end: bool = False,
     emits_each: bool = False,
 ) -> WindowedTable:
-    """What an aggregation in windows sends on; ``emits_each`` where no result ever takes the place of another."""
+    """Return the output side of a windowed aggregation; ``emits_each`` if no result ever replaces another."""
     emits_each = emits_each or node.final
     return WindowedTable(
         node=at.name,
@@ -83,7 +83,7 @@ def _table(
 
 
 def _observed_time(node: Node, at: Lowering) -> ObservedTime:
-    """The operator's own stream time; in a cogroup every side has one."""
+    """Return the operator's own stream time; in a cogroup every side has one."""
     sides = [at.state.clock(side.name) for side in node.sides]
     return SideTimes(sides) if sides else OneTime(at.state.clock(at.name))
 

@@ -1,1 +1,1 @@
-"""The life of an application: its states, its lock, its restores, and how it begins again."""
+"""Operating an application: its states, its lock, its restores, and its reset."""

@@ -1,4 +1,4 @@
-"""The life of a running application: its states as in Kafka Streams, who hears of them, and what ends it."""
+"""The life cycle of a running application: its states as in Kafka Streams, their listener, and the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class State(StrEnum):
-    """What an application is at (``KafkaStreams.State``).
+    """The state of an application (``KafkaStreams.State``).
 
     >>> State.RUNNING.is_running_or_rebalancing, State.ERROR.has_completed_shutdown
     (True, True)
@@ -34,7 +34,7 @@ class State(StrEnum):
     NOT_RUNNING = "NOT_RUNNING"
     PENDING_ERROR = "PENDING_ERROR"
     ERROR = "ERROR"
-    """It has stopped by itself; ``exception()`` says why."""
+    """It has stopped because of an error; ``exception()`` returns it."""
 
     @property
     def is_running_or_rebalancing(self) -> bool:
@@ -64,7 +64,7 @@ _NEXT = {
 
 
 class UncaughtExceptionResponse(StrEnum):
-    """What a handler of uncaught exceptions answers (``StreamThreadExceptionResponse``); the plain words do as well.
+    """The answer of an uncaught exception handler (``StreamThreadExceptionResponse``); the plain strings work too.
 
     >>> UncaughtExceptionResponse("replace") is UncaughtExceptionResponse.REPLACE_THREAD
     True
@@ -78,20 +78,20 @@ class UncaughtExceptionResponse(StrEnum):
 
 
 StateListener = Callable[[State, State], Any]
-"""Called with the new state and the one before."""
+"""Called with the new state and the previous one."""
 UncaughtExceptionHandler = Callable[[PenstockError], Any]
 """Called with the error that would end the program; answers an ``UncaughtExceptionResponse``."""
 
 _FOR_GOOD = (FencedError, AlreadyRunningError, SparkLostError, ConfigError)
-"""What no new attempt helps against."""
+"""Errors after which a new attempt would fail again."""
 
 
 class Lifecycle:
-    """The state of an application, which goes on as Kafka Streams' does.
+    """The state of an application, with Kafka Streams' transitions.
 
     Args:
-        listener: hears of every change, in order; what it raises is logged.
-        handler: is asked what to do about an error that would end the program.
+        listener: called with every change, in order; its exceptions are logged.
+        handler: decides about an error that would end the program.
 
     >>> life = Lifecycle(lambda new, old: print(old, "->", new))
     >>> life.to(State.REBALANCING), life.to(State.NOT_RUNNING)
@@ -112,7 +112,7 @@ class Lifecycle:
         return self._state
 
     def to(self, new: State) -> bool:
-        """Change the state; False, and nothing is done, if it cannot become that."""
+        """Change the state. Return False, and do nothing, if the transition is not allowed."""
         with self._changing:
             old = self._state
             if new not in _NEXT[old]:
@@ -126,7 +126,7 @@ class Lifecycle:
             return True
 
     def ends(self, error: PenstockError | None) -> None:
-        """The application has ended, by an error or well."""
+        """End the application, by an error or normally."""
         if error is None:
             self.to(State.PENDING_SHUTDOWN)
             self.to(State.NOT_RUNNING)
@@ -136,10 +136,10 @@ class Lifecycle:
             self.to(State.ERROR)
 
     def goes_on_after(self, error: PenstockError) -> bool:
-        """Whether the handler wants to begin anew after an error; never where that does not help.
+        """Return whether the handler wants to start again after an error; always False if that cannot help.
 
         Raises:
-            ConfigError: it answers something else.
+            ConfigError: the handler returns something else.
         """
         if self.handler is None or isinstance(error, _FOR_GOOD):
             return False
@@ -154,7 +154,7 @@ class Lifecycle:
 
 
 def check_callable(given: Any, what: str, arguments: str) -> None:
-    """Raise ``ConfigError`` for what is no function, or one whose call does nothing."""
+    """Raise ``ConfigError`` for a value that is no function, or a function whose call has no effect."""
     if given is not None and not callable(given):
         raise ConfigError(f"{what} is a function of {arguments}; got {show(given)}")
     if given is not None and (why := why_unusable(given)):
@@ -165,7 +165,7 @@ def clean_up(state_dir: Path, application_id: str) -> None:
     """Remove an application's databases from this machine; the next start restores them from the checkpoint.
 
     Raises:
-        AlreadyRunningError: it runs.
+        AlreadyRunningError: it is running.
     """
     lock = ApplicationLock(state_dir, application_id)
     try:

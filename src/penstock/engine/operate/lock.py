@@ -1,6 +1,6 @@
-"""One program at a time under an application id, and one process at a time for each of its slots, on one machine.
+"""Locks on one machine: one program for an application id, and one process for each of its slots.
 
-Programs on different machines that share a checkpoint meet at the manifests: whoever makes a commit second stops.
+Programs on different machines that share a checkpoint meet at the manifests: the second one to make a commit stops.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.storage import cannot_write
 
 
 class ApplicationLock:
-    """Held from construction to ``release``, and let go of by the system when the process ends in any way.
+    """Held from construction to ``release``; the system releases it when the process ends in any way.
 
     Raises:
         AlreadyRunningError: another process holds it.
@@ -44,16 +44,16 @@ class SlotLock:
     """Held by the process that is a slot of a run, from construction to ``release`` or its end.
 
     When executors come and go, Spark may give a slot's next order to another process on the same machine, while the
-    one before lives on with its databases open and hears of nothing. So whoever is given an order for a slot ends
-    the process that was that slot before; what is committed of its state is in the delta files.
+    previous one still has its databases open and hears of nothing. So the process that gets an order for a slot kills
+    the slot's previous process. The committed part of its state is in the delta files.
 
     Args:
-        run: tells one start of the application from any other. A slot of another run is waited for, not ended: it
-            belongs to a program that is just being stopped or killed, or to a rival, who is fenced.
-        patience: seconds to wait for the process before to be gone.
+        run: distinguishes one start of the application from any other. A slot of another run is waited for, not killed:
+            it belongs to a program that is just being stopped or killed, or to a rival, who is fenced.
+        patience: seconds to wait for the previous process to end.
 
     Raises:
-        StoreError: it does not go.
+        StoreError: the previous process does not end.
     """
 
     def __init__(self, folder: Path, slot: int, run: str, patience: float = 30.0):
@@ -75,7 +75,7 @@ class SlotLock:
         try:
             _say(self._file, f"{run} {os.getpid()}")
         except OSError as error:
-            with suppress(OSError):  # it has the same to write once more
+            with suppress(OSError):  # it is about to write the same again
                 self._file.close()
             raise cannot_write(path, error) from error
 
@@ -84,7 +84,7 @@ class SlotLock:
 
 
 def _opened(path: Path) -> IO[Any]:
-    """A file to lock, made with its folder where it is not there."""
+    """Open a file to lock, and create it with its folder if necessary."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         return lockable(path)
@@ -93,7 +93,7 @@ def _opened(path: Path) -> IO[Any]:
 
 
 def _say(file: IO[Any], holder: str) -> None:
-    """Write down who holds a lock, unless the file is somebody else's as well, by another name."""
+    """Write down who holds a lock, unless the file has another hard link and may belong to others."""
     if os.fstat(file.fileno()).st_nlink == 1:
         file.truncate(0)
         file.write(holder)

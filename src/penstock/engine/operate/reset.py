@@ -1,8 +1,8 @@
-"""An application that begins again: from other offsets, without what it kept.
+"""Resets an application: it starts again from other offsets, without its state.
 
-A reset is one manifest, made as a take-over makes its own, so it has happened or it has not, and whoever still works on
-the application finds the next number taken and stops. Tasks begin with nothing (``TaskEntry.base``), which has
-databases of before thrown away wherever they are.
+A reset is one manifest, made like that of a take-over. So it is atomic, and a program that still runs the application
+finds the next number taken and stops. Tasks begin with an empty base (``TaskEntry.base``), which makes them discard
+their previous databases everywhere.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from penstock.times import wall_clock_ms
 
 @dataclass(frozen=True)
 class Target:
-    """Where sources are read from, in each of their partitions; what lies outside of one is its nearest end."""
+    """Where to read sources from, in each of their partitions. A target outside a partition means its nearest end."""
 
     to: Literal["earliest", "latest", "time", "offset", "shift"] = "earliest"
     value: int = 0
-    """Milliseconds since 1970, an offset, or by how many records to go on or back."""
+    """Milliseconds since 1970, an offset, or by how many records to shift forward or back."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a reset is to do.
+    """The options of a reset.
 
     Attributes:
-        topics: the sources that are read from elsewhere; none for all.
-        keep_state: whether stores and stream times stay as they are.
-        keep_waiting: whether records stay that wait in repartition topics.
-        empty_outputs: whether the records of the topics that the application writes are removed.
+        topics: the sources to read from elsewhere; empty for all.
+        keep_state: whether stores and stream times stay.
+        keep_waiting: whether records that wait in repartition topics stay.
+        empty_outputs: whether the records of the application's output topics are removed.
     """
 
     target: Target = Target()
@@ -59,7 +59,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Move:
-    """One partition of a source."""
+    """The new offset of one partition of a source."""
 
     topic: str
     partition: int
@@ -69,30 +69,30 @@ class Move:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a reset does, in full."""
+    """The complete plan of a reset."""
 
     application_id: str
     commit: int
-    """The one that it is."""
+    """The number of the commit that the reset makes."""
     moves: list[Move]
     stores: list[str]
-    """Those that are emptied."""
+    """The stores that are emptied."""
     waiting: dict[str, int]
-    """How many files of records are let go of, by repartition topics."""
+    """How many files of waiting records are dropped, by repartition topic."""
     outputs: list[str]
     """The topics that are emptied."""
     refused: dict[str, int] = field(default_factory=dict)
-    """How many records of the commit before topics refuse, which are dropped."""
+    """How many records of the previous commit topics refuse; they are dropped."""
     grown: list[str] = field(default_factory=list)
-    """Sources that were given more partitions, in which a key's records lie in two."""
+    """Sources that got more partitions, where a key's records are now in two."""
 
 
 class Reset:
     """A reset of one application, planned for its newest commit.
 
     Raises:
-        ConfigError: it cannot be done to this application.
-        CorruptDataError: an output that stays was brought back from an older copy.
+        ConfigError: this application cannot be reset this way.
+        CorruptDataError: an output that stays was restored from an older copy.
         TopicNotFoundError: a source does not exist.
     """
 
@@ -103,7 +103,7 @@ class Reset:
         self._start, self._kept = self._read()
         self._sources = {topic: n for topic, n in self._kept.topics.items() if topic in self._newest.topics}
         self._now = {topic: log.topic(topic).partitions for topic in self._sources}
-        """How many partitions each source has now."""
+        """The current partition count of each source."""
         self._check()
         self._refused = PuttingAside(storage, log)
         self.plan = Plan(
@@ -145,13 +145,17 @@ class Reset:
             )
 
     def _grown(self) -> list[str]:
-        """Sources with other partitions that were not made anew: their records are where they were."""
+        """Return the sources with other partition counts that were not created again: their old records have not
+        moved.
+        """
         changed = [topic for topic, now in self._now.items() if now != self._sources[topic]]
         same = [topic for topic in changed if self._log.topic_id(topic) == self._newest.topics[topic]]
         return sorted(topic for topic in same if self._log.size(topic))
 
     def _check_partitions(self) -> None:
-        """Other partitions are no matter to what begins with nothing; all else stays where it is by partition."""
+        """Refuse other partition counts, unless the application keeps nothing: everything kept stays in its
+        partition.
+        """
         wanted, changed = self._wanted, {t: n for t, n in self._now.items() if n != self._sources[t]}
         for topic, now in sorted(changed.items()):
             has = f"topic {topic!r} had {self._sources[topic]} partitions and has {now} now"
@@ -205,7 +209,7 @@ class Reset:
     # --- doing it ------------------------------------------------------------------------------------------------
 
     def execute(self) -> None:
-        """Do what the plan says.
+        """Execute the plan.
 
         Raises:
             FencedError: the application has made a commit since; nothing was changed.
@@ -235,7 +239,7 @@ class Reset:
         )
 
     def _description(self) -> Description:
-        """What the next start is held against: nothing that is gone now stands in a changed topology's way."""
+        """Return the description for the next start, without what is gone: a changed topology need not match that."""
         if self._wanted.keep_state:
             return self._kept
         kept = msgspec.structs.replace(self._kept, stores={})
@@ -254,7 +258,7 @@ class Reset:
             for task in sorted(self._newest.tasks.keys() | moved.keys())
             if not self._is_gone(task)
         }
-        keeps_batches = self._wanted.keep_state  # which has what they brought
+        keeps_batches = self._wanted.keep_state  # the state includes their rows
         return msgspec.structs.replace(
             self._newest,
             batches=self._newest.batches if keeps_batches else {},
@@ -272,7 +276,7 @@ class Reset:
         )
 
     def _is_gone(self, task: str) -> bool:
-        """Whether there is no such task where topics have fewer partitions now."""
+        """Return whether a task no longer exists because topics have fewer partitions now."""
         if self._now == self._sources:
             return False
         id_ = TaskId.parse(task)
@@ -291,7 +295,7 @@ class Reset:
         return TaskEntry(offsets, changed=commit, snapshot=commit, base=Base(commit))
 
     def _begins_of_global_tables(self, entry: TaskEntry) -> dict[str, int]:
-        """A global table is read anew with the state that it is part of, whatever is wished for other topics."""
+        """Return the first offsets of global tables. They are read again with the state, whatever other topics do."""
         found: dict[str, int] = {}
         for topic in {place.partition("/")[0] for place in entry.offsets if "/" in place}:
             if not self._log.exists(topic):

@@ -1,7 +1,7 @@
-"""Which stores are being restored, how far they are, and who is told of it.
+"""Progress of store restores, and its listeners.
 
-Restores go on where tasks are: on Spark in slots, which tell the driver of their steps. Nothing depends on them: what
-is lost of them is lost.
+Restores run where the tasks are: on Spark in slots, which report their steps to the driver. No result depends on these
+reports, so a lost one does no harm.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _EVERY_SECONDS = 0.25
 
 @dataclass(frozen=True)
 class RestoreProgress:
-    """How far the restore of one store of one task is.
+    """Progress of the restore of one store of one task.
 
     >>> RestoreProgress("counts", 0, rows=500, seconds=0.1, commit=7, ending_commit=9, state="restoring").is_done
     False
@@ -40,20 +40,20 @@ class RestoreProgress:
     """Rows that came from a snapshot (an estimate) and from delta files."""
     seconds: float
     commit: int
-    """The commit that the store has come to; -1 for none."""
+    """The commit that the store has reached; -1 for none."""
     ending_commit: int
-    """The commit that it is brought to."""
+    """The commit to restore."""
     state: str
     """``restoring``, ``restored``, or ``suspended``."""
 
     @property
     def is_done(self) -> bool:
-        """Whether it is over, with all rows or without."""
+        """Whether it is over, completed or not."""
         return self.state != "restoring"
 
 
 class Restores:
-    """The restores of an application since its start; safe to be asked from any thread."""
+    """The restores of an application since its start. Thread-safe."""
 
     def __init__(self, application_id: str, listener: StateRestoreListener | None = None):
         self.listener = listener
@@ -63,12 +63,12 @@ class Restores:
         self._lock = threading.RLock()
 
     def progress(self) -> list[RestoreProgress]:
-        """All restores, those under way and those that are over."""
+        """Return all restores, running and finished."""
         with self._lock:
             return list(self._progress.values())
 
     def hear(self, step: RestoreStep) -> None:
-        """Take a step in, and tell the listener."""
+        """Record a step, and tell the listener."""
         with self._lock:
             self._progress[step.task, step.store] = self._after(step)
             try:
@@ -77,7 +77,7 @@ class Restores:
                 _log.exception("the state restore listener failed at %s; the restore goes on", step)
 
     def suspend(self) -> None:
-        """The processes of all restores that are under way are gone."""
+        """Mark all running restores as suspended, because their processes are gone."""
         with self._lock:
             for (task, store), at in list(self._progress.items()):
                 if not at.is_done:
@@ -113,7 +113,7 @@ class Restores:
 
 
 class Batched:
-    """Passes the steps of restores on a few times a second, while the context lasts; they come from several threads."""
+    """Reports the steps of restores a few times a second, while the context lasts. Steps come from several threads."""
 
     def __init__(self, tell: Callable[[list[RestoreStep]], None]):
         self._tell = tell
@@ -142,7 +142,7 @@ class Batched:
 
 
 def check_listener(listener: object, where: str) -> None:
-    """Raise ``ConfigError`` for what is no listener, rather than when the first restore begins."""
+    """Raise ``ConfigError`` for a value that is no listener, instead of failing when the first restore begins."""
     if listener is not None and not isinstance(listener, StateRestoreListener):
         raise ConfigError(
             f"{where} is a StateRestoreListener, got {show(listener)} of type {type(listener).__name__}; extend "

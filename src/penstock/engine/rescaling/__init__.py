@@ -1,1 +1,1 @@
-"""An application that goes on with another number of partitions."""
+"""Rescaling: an application continues with another number of partitions."""

@@ -1,4 +1,4 @@
-"""Rows of all tasks of a sub-topology, written anew as what as many others begin with."""
+"""Redistributes the rows of a sub-topology's tasks over another number of tasks, as their initial state."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ Rows = list[tuple[bytes, bytes | None]]
 
 
 class Moving:
-    """Writes what the tasks of one sub-topology begin with.
+    """Writes the initial state of one sub-topology's tasks.
 
     Args:
-        before: how many tasks it had.
-        now: how many it is to have.
-        own: the names of what a task keeps of global tables, which are read anew.
+        before: its previous number of tasks.
+        now: its new number of tasks.
+        own: the names of state for global tables, which each task reads again.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Moving:
         return [self._newest.tasks[task] for task in tasks if task in self._newest.tasks]
 
     def bases(self) -> dict[int, tuple[Base, Numbers]]:
-        """What each task begins with, and its stream times and counts.
+        """Return the initial state of each task, with its stream times and counts.
 
         Raises:
             ConfigError: a row was not where Kafka's partitioner puts it.
@@ -85,7 +85,7 @@ class Moving:
                 self._check(self._placings[store_in(family)], family, binary([key for key, _ in some]), partition)
 
     def _rows(self, folder: Path) -> Iterator[tuple[int, str, Rows]]:
-        """All rows of before, with the partitions that they are in."""
+        """Yield all existing rows, with the partitions that they are in."""
         for partition in range(self._before):
             task = str(TaskId(self._sub.id, partition))
             if task in self._newest.tasks:
@@ -126,7 +126,7 @@ class Moving:
                 self.rows += len(rows)
 
     def _check(self, placing: Placing, family: str, keys: Binary, partition: int) -> None:
-        """What some other partitioner has placed would not be found again."""
+        """Raise ``ConfigError`` for rows that another partitioner has placed: they would not be found again."""
         placed = placing.partitions(family, keys, self._before)
         if (placed != partition).any():
             raise ConfigError(
@@ -137,7 +137,7 @@ class Moving:
 
 
 class _Target:
-    """The database of one task to be."""
+    """The database of one new task."""
 
     def __init__(self, folder: Path, placings: dict[str, Placing]):
         self.database = Database(folder)
@@ -153,7 +153,7 @@ class _Target:
             count[1] += int(_sizes([value for _, value in rows]).sum())
 
     def counted(self, numbers: Numbers) -> Numbers:
-        """All numbers, with those of buffers as they are here."""
+        """Return all numbers, with the counts of this task's buffers."""
         found = dict(numbers)
         for name, values in numbers.items():
             if "records" in values and name in self._placings:
@@ -167,11 +167,10 @@ def _sizes(values: list[bytes | None]) -> IntArray:
 
 
 def _merged(entries: Iterable[TaskEntry], own: frozenset[str]) -> Numbers:
-    """Stream times and counts as all tasks have them from now on.
+    """Return the stream times and counts that all new tasks start with.
 
-    Time is that of the task that is furthest: what had expired somewhere does not come back. What looks for windows
-    that have closed, or for records without a partner, goes back to the task that is least far, so that none is
-    left out.
+    Time is that of the most advanced task: rows that have expired somewhere do not come back. Searches for closed
+    windows, or for records without a partner, start at the least advanced task, so that none is left out.
     """
     merged: Numbers = {}
     for entry in entries:

@@ -1,4 +1,4 @@
-"""Where rows of state belong: in the partition that Kafka's partitioner gives their record's key."""
+"""Finds the partition of each row of state: the one that Kafka's partitioner gives its record's key."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _TIME, _SIDE, _NUMBER = 8, 1, 8
 
 @dataclass(frozen=True)
 class Placing:
-    """How the rows of one store tell where they belong.
+    """How to find the partitions of one store's rows.
 
     Attributes:
         store: the store.
-        kept: what is kept there.
-        key: the type of the keys of records, where it is known.
+        kept: the kind of state in it.
+        key: the type of the keys of records, if known.
     """
 
     store: StateStore
@@ -41,10 +41,10 @@ class Placing:
     key: Serde | None
 
     def partitions(self, family: str, rows: Binary, count: int) -> IntArray:
-        """The partition, of so many, of each row of a column family.
+        """Return the partition, of `count`, of each row of a column family.
 
         Args:
-            rows: their keys, as they lie on disk.
+            rows: their keys, as stored on disk.
         """
         if not len(rows):
             return np.zeros(0, np.int64)
@@ -53,7 +53,7 @@ class Placing:
 
 
 def placings_of(topology: Topology, sub: SubTopology) -> dict[str, Placing]:
-    """How rows tell it of all stores of a sub-topology, but for those of global tables and those that users bring."""
+    """Return the placings of all stores of a sub-topology, except those of global tables and users' own stores."""
     facts = topology.facts
     everywhere = {facts.stores[part.node].name for part in sub.global_parts if part.node in facts.stores}
     nodes_of = {facts.stores[part.node].name: part.node for part in sub.parts if part.node in facts.stores}
@@ -72,7 +72,7 @@ def _plain(placing: Placing, family: str, rows: Binary) -> Binary:
 
 
 def _windowed(placing: Placing, family: str, rows: Binary) -> Binary:
-    """A key, and a time behind it; stores without time have the key alone."""
+    """Strip the time after a key; stores without time have the key alone."""
     return without_last(rows, _TIME) if isinstance(placing.store, SegmentedStore) else rows
 
 
@@ -81,7 +81,7 @@ def _versioned(placing: Placing, family: str, rows: Binary) -> Binary:
 
 
 def _held(placing: Placing, family: str, rows: Binary) -> Binary:
-    """A time, and a key behind it; where each record is held for itself, its number comes last."""
+    """Strip the time before a key, and the record number after it if each record is held separately."""
     if family.startswith(f"{placing.store.name}:"):
         return rows
     keys = without_first(rows, _TIME)
@@ -98,7 +98,7 @@ def _waiting(placing: Placing, family: str, rows: Binary) -> Binary:
 
 
 def _subscribed(placing: Placing, family: str, rows: Binary) -> Binary:
-    """The row of the right table that is named: there its answer comes from."""
+    """Return the key of the right table's row: its partition sends the answer."""
     return split_keys(rows)[0]
 
 

@@ -1,8 +1,8 @@
-"""A stopped application that goes on with another number of partitions.
+"""Continues a stopped application with another number of partitions.
 
-Its sources have got that number: they were made larger, or are new topics. Each key's rows of state are written anew
-where Kafka's partitioner puts it; the tasks begin with them from one manifest on, made as a take-over makes its own. So
-it has happened or it has not: what was written is nothing to anybody until then.
+Its sources already have that number: they were enlarged, or are new topics. Each key's rows of state are written to
+where Kafka's partitioner puts the key. One manifest, made like that of a take-over, makes them the tasks' initial
+state. So a rescale is atomic: until then the written rows belong to nothing.
 """
 
 from __future__ import annotations
@@ -41,30 +41,30 @@ _MOST_TOLD = 4
 
 @dataclass(frozen=True)
 class Source:
-    """What becomes of a source."""
+    """The change of one source."""
 
     topic: str
     before: int
-    """How many partitions it had."""
+    """Its previous partition count."""
     now: int
     is_new: bool
-    """Whether it was removed and made anew, so that it is read from its first records."""
+    """Whether it was removed and created again, so that it is read from its first records."""
 
 
 @dataclass(frozen=True)
 class RescalePlan:
-    """What a rescale does."""
+    """The plan of a rescale."""
 
     application_id: str
     commit: int
-    """The one that it is."""
+    """The number of the commit that the rescale makes."""
     sources: list[Source]
     tasks: dict[int, tuple[int, int]]
-    """By sub-topology how many tasks it had, and how many it is to have."""
+    """By sub-topology, its previous and its new number of tasks."""
     stores: list[str]
-    """Those whose rows are written anew."""
+    """The stores whose rows are written again."""
     repeated: list[str]
-    """The steps whose final results are put out again where partitions were not equally far in time."""
+    """The steps that repeat final results if their partitions had reached different times."""
 
 
 class Rescale:
@@ -72,11 +72,11 @@ class Rescale:
 
     Args:
         topology: the application's, as it was last started.
-        partitions: how many its sources have now.
+        partitions: the current partition count of its sources.
 
     Raises:
-        ConfigError: it cannot be done to this application, or not now.
-        CorruptDataError: an output was brought back from an older copy.
+        ConfigError: this application cannot be rescaled, or not now.
+        CorruptDataError: an output was restored from an older copy.
         TopicNotFoundError: a source does not exist.
     """
 
@@ -154,7 +154,7 @@ class Rescale:
             self._check_unread(sub)
 
     def _check_movable(self, subs: list[SubTopology]) -> None:
-        """That the rows of all stores can be moved: execution tries no more than this, and is begun after it."""
+        """Check that the rows of all stores can be moved. Execution does nothing that this does not try first."""
         for sub in subs:
             if has_own_stores(sub, self._topology.facts):
                 raise self._refused(
@@ -180,7 +180,7 @@ class Rescale:
             )
 
     def _check_published(self) -> None:
-        """That what the newest commit has is in its topics, or gets there: execution begins with that."""
+        """Check that the newest commit is in its topics, or can get there, which is the first step of execution."""
         newest = PuttingAside(self._storage, self._log)
         newest.check()
         if newest.is_needed:
@@ -200,7 +200,7 @@ class Rescale:
             )
 
     def _check_unread(self, sub: SubTopology) -> None:
-        """Records that are read after this one have to be where their keys' state is then."""
+        """Check that records to be read later are in the partitions where their keys' state will be."""
         serdes = {topic: part.node for part in sub.parts if part.kind == "source" for topic in part.topics}
         for source in self._sources:
             if source.topic in sub.source_topics and source.topic not in self._topology.internal_topics:
@@ -226,7 +226,7 @@ class Rescale:
         return ConfigError(f"application {self._start.application_id!r} is not rescaled: {why}; nothing was changed")
 
     def _offsets(self, source: Source) -> list[int]:
-        """From where each partition is read on."""
+        """Return the offsets where each partition is read on."""
         starts = self._log.start_offsets(source.topic)
         if source.is_new:
             return starts
@@ -234,7 +234,7 @@ class Rescale:
         return read + starts[len(read) :]
 
     def _repeated(self) -> list[str]:
-        """The steps that send final results, whose tasks are not equally far."""
+        """Return the steps that send final results and whose tasks have reached different times."""
         times: dict[str, set[int]] = {}
         for task, entry in self._newest.tasks.items():
             if TaskId.parse(task).sub in self._numbers():
@@ -246,7 +246,7 @@ class Rescale:
     # --- doing it --------------------------------------------------------------------------------------------------
 
     def execute(self) -> int:
-        """Do what the plan says; how many rows were written anew.
+        """Execute the plan. Return how many rows were written.
 
         Raises:
             ConfigError: rows are not where Kafka's partitioner puts them; nothing was changed.
@@ -276,7 +276,7 @@ class Rescale:
         return TaskId.parse(task).sub in self._numbers()
 
     def _entries(self, sub: SubTopology) -> tuple[dict[str, TaskEntry], int]:
-        """The tasks of a sub-topology as they begin, and how many rows they begin with."""
+        """Return the initial entries of a sub-topology's tasks, and the number of rows they begin with."""
         count, commit = self._layout.tasks[sub.id], self.plan.commit
         moving = self._moving(sub)
         has_stores = any(part.stores for part in sub.working_parts)
@@ -291,7 +291,7 @@ class Rescale:
         return found, moving.rows
 
     def _places(self, sub: SubTopology) -> Iterator[tuple[int, dict[str, int]]]:
-        """From where each task reads on."""
+        """Yield the offsets where each task reads on."""
         begins = {source.topic: self._offsets(source) for source in self._sources if self._is_read(source, sub)}
         starts = {topic: self._log.start_offsets(topic) for topic in sub.global_topics}
         everywhere = {global_place(topic, p): at for topic, ats in starts.items() for p, at in enumerate(ats)}
@@ -330,7 +330,7 @@ class Rescale:
         )
 
     def _is_over(self, label: str) -> bool:
-        """Whether a figure is what a task has now, and not what it has done."""
+        """Return whether a metric describes a task's present state, not its past work."""
         task = label.partition("|")[0]
         return bool(task) and label.endswith("-current") and self._is_changed(task)
 

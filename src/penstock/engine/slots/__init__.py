@@ -1,1 +1,1 @@
-"""Slots: processes that own tasks, kept for as long as the program runs, wherever they are started."""
+"""Slots: long-lived processes that own tasks, wherever they are started."""

@@ -1,8 +1,8 @@
-"""Where the driver waits for its slots, and strangers may come as well.
+"""Accepts connections from slots, and turns strangers away.
 
-Whoever connects has to prove that he knows the key of the run. Handshakes go beside each other, in a thread each, and
-each has one deadline as a whole: who sends a byte now and then is sent away like who sends none. There are only so many
-at once. When there is no room, the one that has taken longest has to go, so strangers keep no slot out.
+A client has to prove that it knows the key of the run. Handshakes run at the same time, each in its own thread. Each
+has one deadline as a whole: a client that sends a byte now and then is cut off like one that sends nothing. Their
+number is limited. When there is no room, the longest-running handshake is cut off, so strangers keep no slot out.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from contextlib import suppress
 from penstock.engine.slots.links import Address, Hello, Link, LinkLostError, readable
 
 _HANDSHAKE_SECONDS = 10.0
-"""How long a handshake may take as a whole."""
+"""Time limit of a whole handshake."""
 _CROWDED_SECONDS = 1.0
-"""How long it may take at least, when others wait for room."""
+"""Its minimum time limit when others wait for room."""
 _MOST = 64
-"""Handshakes at once; who comes then waits in the backlog of the socket."""
+"""Most handshakes at once; further clients wait in the backlog of the socket."""
 _PAUSE_SECONDS = 0.1
-"""After the system had no descriptor for who came."""
+"""Pause after the system had no descriptor for a client."""
 
 
 class Door:
-    """Lets slots in; ``readable`` tells when one has come.
+    """Accepts slots; ``readable`` tells when one has connected.
 
     Args:
         bind: the address of this machine to listen at.
-        host: under which name slots find it.
-        seconds: as ``Link`` has it.
+        host: the name under which slots find it.
+        seconds: as in ``Link``.
     """
 
     def __init__(self, bind: str, host: str, key: bytes, seconds: float):
@@ -39,12 +39,12 @@ class Door:
         self._server.setblocking(False)
         self._seconds = min(_HANDSHAKE_SECONDS, seconds)
         self._spared = max(self._seconds - _CROWDED_SECONDS, 0.0)
-        """By so much a handshake is shorter when others wait for room."""
+        """How much shorter a handshake is when others wait for room."""
         self._came: queue.SimpleQueue[tuple[Link, Hello]] = queue.SimpleQueue()
         self._bell, self._rings = socket.socketpair()
         self._stop, self._stops = socket.socketpair()
         self._strangers: dict[Link, float] = {}
-        """Those whose handshake is under way, and when each has to be over; the one that came first is first."""
+        """Clients in their handshake, and when each must be done, in the order of arrival."""
         self._changing = threading.Lock()
         self.address = Address(host, self._server.getsockname()[1], key)
         self._thread = threading.Thread(target=self._keep, name="penstock door", daemon=True)
@@ -54,7 +54,7 @@ class Door:
         return self._bell.fileno()
 
     def next(self) -> tuple[Link, Hello] | None:
-        """The slot that has come; None if there is none."""
+        """Return the next slot that has connected; None if there is none."""
         try:
             came = self._came.get_nowait()
         except queue.Empty:
@@ -63,7 +63,7 @@ class Door:
         return came
 
     def close(self) -> None:
-        """Let nobody in any more."""
+        """Accept no more clients."""
         self._stops.close()
         self._thread.join()
         self._server.close()
@@ -75,7 +75,7 @@ class Door:
     # --- the thread at the door --------------------------------------------------------------------------------------
 
     def _keep(self) -> None:
-        """Let in who comes, until the door is closed."""
+        """Accept clients until the door is closed."""
         while True:
             has_room = len(self._strangers) < _MOST
             ends = [self._stop, self._server] if has_room else [self._stop]
@@ -91,7 +91,7 @@ class Door:
             self._strangers.clear()
 
     def _until_next(self, has_room: bool) -> float | None:
-        """How many seconds until somebody has to go; None when nobody is at the door."""
+        """Return the seconds until a handshake has to be cut off; None when no client is connecting."""
         with self._changing:
             first = next(iter(self._strangers.values()), None)
         if first is None:
@@ -99,7 +99,7 @@ class Door:
         return max(first - time.monotonic() - (0.0 if has_room else self._spared), 0.0)
 
     def _send_away(self, has_room: bool) -> None:
-        """End the handshakes that have taken too long."""
+        """Cut off the handshakes that have taken too long."""
         latest = time.monotonic() + (0.0 if has_room else self._spared)
         with self._changing:
             for link in [link for link, until in self._strangers.items() if until <= latest]:
@@ -109,7 +109,7 @@ class Door:
     def _let_in(self) -> None:
         try:
             own, _ = self._server.accept()
-        except BlockingIOError:  # gone again
+        except BlockingIOError:  # the client is gone again
             return
         except OSError:
             time.sleep(_PAUSE_SECONDS)
@@ -124,7 +124,7 @@ class Door:
         threading.Thread(target=self._greet, args=(link,), name="penstock handshake", daemon=True).start()
 
     def _greet(self, link: Link) -> None:
-        """Find out who somebody is."""
+        """Run the handshake of one client."""
         hello = None
         with suppress(LinkLostError):
             link.prove(self.address.key, comes_first=True)

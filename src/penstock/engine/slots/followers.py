@@ -1,8 +1,8 @@
-"""Copies of tasks that live on other machines, moved on commit by commit, so that a move there costs no restore.
+"""Copies of tasks that run on other machines, updated commit by commit, so that a move there needs no restore.
 
-A copy is the database that the task would have here: in the same folder, behind the same lock. Whoever opens it as the
-task's own finds it at a commit, and applies what is missing. A copy writes no snapshot and nothing into topics, and it
-holds committed rows only, so whatever becomes of it nobody can see.
+A copy is the database that the task would have here: in the same folder, behind the same lock. A process that opens it
+as the task's own finds it at some commit, and applies what is missing. A copy writes no snapshot and nothing into
+topics, and it holds committed rows only, so a lost copy is never visible.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from penstock.storage import FileRef, Storage
 _log = logging.getLogger(__name__)
 
 _SMALLER = 4
-"""Copies are not read, so they keep one part of so many of a task's rows in memory."""
+"""Copies are not read, so they keep only this fraction of a task's rows in memory."""
 
 _END_SECONDS = 5.0
-"""How long to wait for copies to be let go of; what takes longer lets go by itself when a file has come."""
+"""How long to wait for copies to close; those that take longer close by themselves after their current file."""
 
 _PAUSE_SECONDS = 10.0
-"""How long to leave a copy alone that could not be moved on."""
+"""How long to avoid a copy that could not be updated."""
 
 
 class Followers:
-    """The copies in one slot. All work is done in a thread of its own, beside that of the slot's own tasks.
+    """The copies in one slot. All work is done in its own thread, beside the thread of the slot's own tasks.
 
     Args:
         folder: where tasks have their databases on this machine.
-        tell: passes on up to where the copies have come.
+        tell: reports the commits that the copies have reached.
     """
 
     def __init__(
@@ -67,17 +67,17 @@ class Followers:
         self._tell = tell
         self._copies: dict[str, TaskState] = {}
         self._failed: dict[str, float] = {}
-        """By tasks whose copies could not be moved on, when that was."""
+        """The tasks whose copies could not be updated, and when that was."""
         self._orders: queue.SimpleQueue[Follow | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="penstock-followers", daemon=True)
         self._thread.start()
 
     def take(self, order: Follow) -> None:
-        """Have copies moved on, soon."""
+        """Update copies, soon."""
         self._orders.put(order)
 
     def close(self) -> None:
-        """Let go of all copies: what they have come to is on disk then."""
+        """Close all copies; their state is on disk afterwards."""
         self._is_over.set()
         self._orders.put(None)
         self._thread.join(_END_SECONDS)
@@ -100,13 +100,13 @@ class Followers:
         self._tell(Followed(order.number, failed))
 
     def _fails(self, task: str, entry: TaskEntry, application: str) -> bool:
-        """Move a copy on; whether that failed, or has lately. It is a copy: it is tried again later."""
+        """Update a copy. Return whether that failed, or failed recently; it is tried again later."""
         if task in self._failed and time.monotonic() - self._failed[task] < _PAUSE_SECONDS:
             return True
         self._failed.pop(task, None)
         try:
             self._move(task, entry, application)
-        except _EndsError:  # a commit is read before any of it is taken up, so the copy is whole
+        except _EndsError:  # a commit is read before it is applied, so the copy is whole
             return True
         except Exception as error:
             _log.warning("the copy of task %s does not follow: %s; nothing is lost", task, error)
@@ -146,11 +146,13 @@ class Followers:
 
 
 class _EndsError(StoreError):
-    """The slot ends, so nothing more is read."""
+    """The slot is ending, so reading stops."""
 
 
 class _Stoppable:
-    """A storage that gives no more files when it is over: a task may wait for the folder that a restore is filling."""
+    """A storage that stops returning files when the slot ends: a task may wait for the folder that a restore is
+    filling.
+    """
 
     def __init__(self, storage: Storage, is_over: threading.Event):
         self._storage = storage

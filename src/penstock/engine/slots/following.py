@@ -1,4 +1,4 @@
-"""What the driver knows of copies: which slot follows which, what it has been told, and up to where it has come."""
+"""The driver's view of copies: which slot follows which, the orders sent to it, and the commit it has reached."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from penstock.engine.slots.links import Follow, Followed
 from penstock.engine.slots.placement import slot_of
 
 _ON_THEIR_WAY = 4
-"""So many orders may be unanswered; what comes then waits and is sent together, so that a slot that is slow or stopped
-is not sent more than its socket holds."""
+"""Most unanswered orders. Later ones wait and are sent together, so that a slow or stopped slot is not sent more than
+its socket holds.
+"""
 
 
 class Following:
@@ -18,7 +19,7 @@ class Following:
 
     Args:
         followers: by each slot the one that follows it.
-        on_copied: called with a slot whose copy has come to the newest commit that there was.
+        on_copied: called with a slot whose copy has reached the newest commit.
 
     >>> sent, copied = [], []
     >>> following = Following({0: 1}, 2, copied.append)
@@ -39,15 +40,15 @@ class Following:
         self._application = ""
         self._waiting: dict[int, dict[str, TaskEntry]] = {}
         self._sent: dict[int, list[int]] = {}
-        """By following slot the numbers of the orders that it has not answered."""
+        """By following slot, the numbers of its unanswered orders."""
         self._commit = -1
         self.copied: set[int] = set()
         """The slots whose copies have caught up once, and have followed since."""
         self._failed: dict[int, set[str]] = {}
-        """By following slot the tasks whose copies it could not move on."""
+        """By following slot, the tasks whose copies it could not update."""
 
     def note(self, application: str, manifest: Manifest, changed: Iterable[str]) -> None:
-        """There is another commit, in which some tasks took part; the first that is noted is sent for all tasks."""
+        """Record a commit and the tasks that took part in it. The first one is sent for all tasks."""
         if not self._followers:
             return
         self._application, self._commit = application, manifest.commit
@@ -62,7 +63,7 @@ class Following:
             self._waiting.setdefault(follower, {}).update(again)
 
     def due(self) -> list[tuple[int, Follow]]:
-        """The orders to be sent now, by slot."""
+        """Return the orders to send now, by slot."""
         found = []
         for follower in list(self._waiting):
             sent = self._sent.setdefault(follower, [])
@@ -72,7 +73,7 @@ class Following:
         return found
 
     def heard(self, follower: int, answer: Followed) -> None:
-        """A slot has carried out an order."""
+        """Record that a slot has carried out an order."""
         sent = self._sent.setdefault(follower, [])
         sent[:] = [number for number in sent if number > answer.number]
         self._failed[follower] = set(answer.failed)

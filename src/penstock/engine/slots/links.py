@@ -1,7 +1,7 @@
-"""The connection between the driver and its slots: authenticated, plain data, and nothing that waits for ever.
+"""The connection between the driver and its slots: authenticated, plain data, and every wait is limited.
 
-A slot connects to the driver's address and both prove that they know the key of this run, which travels with Spark's
-own work. Then the driver sends orders and the slot answers; while it works it says every second that it is there.
+A slot connects to the driver's address, and both prove that they know the key of this run, which travels with Spark's
+own work. Then the driver sends orders and the slot answers. While it works, it sends a sign of life every second.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penstock.engine.task.live import StoreAnswer, StoreQuestion
 from penstock.state.restoring import RestoreStep
 
 _KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4}
-"""So that a machine that is gone is noticed by one that waits for its orders, in seconds."""
+"""A slot waiting for orders notices with these settings, in seconds, that the other machine is gone."""
 
 
 class Work(msgspec.Struct, frozen=True, tag=True):
@@ -36,27 +36,27 @@ class Work(msgspec.Struct, frozen=True, tag=True):
 
 
 class Follow(msgspec.Struct, frozen=True, tag=True):
-    """An order that is carried out beside others: move copies of other machines' tasks on to where these are committed.
+    """An order that runs in the background: bring copies of other machines' tasks to their last commit.
 
-    Nobody waits for it; ``Followed`` comes when it does.
+    The driver does not wait for it; ``Followed`` comes when it is done.
     """
 
     application: str
     number: int
-    """The newest commit, by which the answer tells which order it is for."""
+    """The newest commit; the answer repeats it to identify the order."""
     entries: dict[str, TaskEntry]
 
 
 class Close(msgspec.Struct, frozen=True, tag=True):
-    """An order: let go of all state, and end."""
+    """An order: close all state, and end."""
 
 
 class Hello(msgspec.Struct, frozen=True, tag=True):
-    """A slot is there."""
+    """A slot has connected."""
 
     slot: int
     job: int
-    """For which of the run's jobs it was started."""
+    """The job of the run for which it was started."""
     asks: bool = False
     """Whether this connection is for questions, beside the one for work."""
 
@@ -65,17 +65,17 @@ class Alive(msgspec.Struct, frozen=True, tag=True):
     """A slot still works on its order."""
 
     has_moved: bool = False
-    """Whether it has come further since it last said so."""
+    """Whether it has made progress since it last said so."""
 
 
 class AtDisk(msgspec.Struct, frozen=True, tag=True):
-    """A slot waits for its disk from now on, and may say nothing until that is over; or it is over."""
+    """A slot starts or stops waiting for its disk, and may send nothing in between."""
 
     is_there: bool
 
 
 class Restoring(msgspec.Struct, frozen=True, tag=True):
-    """How the restores of a slot go on."""
+    """Progress of a slot's restores."""
 
     steps: list[RestoreStep]
 
@@ -87,15 +87,15 @@ class Done(msgspec.Struct, frozen=True, tag=True):
 
 
 class Followed(msgspec.Struct, frozen=True, tag=True):
-    """Copies have come to where an order said."""
+    """Copies have reached the commit of an order."""
 
     number: int
     failed: list[str] = []
-    """But those of these tasks."""
+    """The tasks whose copies have not."""
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
-    """A slot ends, because of what it could not tell as an answer."""
+    """A slot ends because of an error that it could not return as an answer."""
 
     reason: str
 
@@ -105,7 +105,7 @@ Message = Hello | Alive | AtDisk | Restoring | Done | Followed | Failed | StoreA
 
 
 class Address(NamedTuple):
-    """Where slots find the driver, and how they prove that they are its own."""
+    """Where slots find the driver, and the key that proves they are its own."""
 
     host: str
     port: int
@@ -123,12 +123,12 @@ class Link:
     """One end of a connection.
 
     Args:
-        seconds: how long the other end may take to go on in the middle of a message.
+        seconds: how long the other end may pause in the middle of a message.
     """
 
     def __init__(self, own: socket.socket, seconds: float):
         for option, value in _KEEPALIVE.items():
-            if hasattr(socket, option):  # not on all systems under this name
+            if hasattr(socket, option):  # not every system has this option
                 own.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
         own.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -138,9 +138,9 @@ class Link:
         self._connection = Connection(own.detach())
         self._sending = threading.Lock()
         self.heard = time.monotonic()
-        """When the other end said something last."""
+        """When the last message arrived."""
         self.is_at_disk = False
-        """Whether the last that it said of that was that it waits for its disk."""
+        """Whether the other end's last message about its disk said that it waits."""
 
     def fileno(self) -> int:
         return self._connection.fileno()
@@ -152,33 +152,33 @@ class Link:
             self._connection.send_bytes(data)
 
     def order(self) -> Order:
-        """The driver's next order, for which there is no limit of time; raises ``LinkLostError``."""
+        """Wait, without a time limit, for the driver's next order; raises ``LinkLostError``."""
         with _as_loss():
             self._connection.poll(None)
             order: Order = _orders.decode(self._connection.recv_bytes())
         return order
 
     def message(self) -> Message:
-        """The slot's next message; raises ``LinkLostError``."""
+        """Return the slot's next message; raises ``LinkLostError``."""
         with _as_loss():
             message: Message = _messages.decode(self._connection.recv_bytes())
         self.heard = time.monotonic()
         return message
 
     def has_more(self) -> bool:
-        """Whether something can be read at once, if only that the other end is gone."""
+        """Return whether something can be read at once, even if only the end of the connection."""
         with _as_loss():
             return self._connection.poll()
 
     def prove(self, key: bytes, comes_first: bool) -> None:
-        """Have both ends prove that they know the key; raises ``LinkLostError``."""
+        """Let both ends prove that they know the key; raises ``LinkLostError``."""
         steps = [deliver_challenge, answer_challenge]
         with _as_loss():
             for step in steps if comes_first else reversed(steps):
                 step(self._connection, key)
 
     def cut_off(self) -> None:
-        """Have whoever waits for the other end hear that it is gone; from any thread, before ``close``."""
+        """Make a waiting reader see the end of the connection; from any thread, before ``close``."""
         with socket.socket(fileno=os.dup(self.fileno())) as same, suppress(OSError):
             same.shutdown(socket.SHUT_RDWR)
 
@@ -191,7 +191,7 @@ _messages = msgspec.json.Decoder(Message)
 
 
 class _as_loss:  # noqa: N801 - reads as a word
-    """What sockets raise is of many kinds."""
+    """Turns the many errors that sockets raise into ``LinkLostError``."""
 
     def __enter__(self) -> None:
         pass
@@ -209,7 +209,7 @@ T = TypeVar("T", bound=_End)
 
 
 def readable(ends: Iterable[T], seconds: float | None) -> list[T]:
-    """Those of which something can be read; waits so long for one, for ever without a limit."""
+    """Return the ends that can be read, waiting up to so many seconds for one; without a limit, forever."""
     with selectors.DefaultSelector() as selector:
         by_key = {selector.register(end, selectors.EVENT_READ): end for end in ends}
         return [by_key[key] for key, _ in selector.select(seconds)]
@@ -221,7 +221,7 @@ def _limit(own: socket.socket, option: int, seconds: float) -> None:
 
 
 def connected(address: Address, hello: Hello, seconds: float) -> Link:
-    """A slot's connection to its driver; raises ``LinkLostError``."""
+    """Connect a slot to its driver; raises ``LinkLostError``."""
     with _as_loss():
         own = socket.create_connection(address[:2], timeout=seconds)
     link = Link(own, seconds)

@@ -1,12 +1,11 @@
-"""On which executor each slot lives: where its state is, and otherwise where there are fewest.
+"""Placement of slots on executors: where a slot's state is, otherwise where the fewest slots are.
 
-A slot's tasks are always together, so where it lives is where they are. Nothing moves while nobody comes or goes. When
-an executor is gone its slots go to where their state is: to the executor they came from last, or to another one on the
-same machine, whose disk has it; else to the one with the fewest. When executors come, slots move to them until loads
-differ by one at most, but only so many at a time.
+A slot's tasks always stay together, so a slot's place is also theirs. While executors do not change, nothing moves.
+When an executor is gone, its slots go to where their state is: to the executor they came from last, or to another one
+on the same machine, whose disk has it. Without such an executor they go to the one with the fewest slots. When
+executors come, slots move to them until loads differ by at most one, but only so many at a time.
 
-Where copies are wanted, each slot has another one on another machine that follows it, and whose disk is as good as its
-own.
+With copies, each slot has another slot on another machine that follows it, and whose disk is as good as its own.
 """
 
 from __future__ import annotations
@@ -16,22 +15,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 _REMEMBERED = 4
-"""Of so many machines that a slot lived on it is known that they have state of it; the oldest has little use of it."""
+"""How many machines that a slot ran on are remembered as having its state; older state is of little use."""
 
 
 _FOLLOWED = 2
-"""How many slots one follows at most for the sake of copies that its disk has already."""
+"""Most slots that one slot follows because its disk has copies already."""
 
 
 class Executor(NamedTuple):
-    """A process of Spark's on some machine."""
+    """One of Spark's processes on some machine."""
 
     id: str
     host: str
 
 
 class Placement:
-    """Where slots live, from change to change; knows nothing of Spark, and no clock.
+    """The places of slots, from change to change. Knows neither Spark nor a clock.
 
     >>> one, two = Executor("1", "here"), Executor("2", "there")
     >>> placement = Placement(4)
@@ -52,7 +51,7 @@ class Placement:
 
     Args:
         slots: how many slots there are.
-        moves: how many of them move at a time to even loads out; by default a quarter.
+        moves: how many slots move at a time to balance loads; a quarter by default.
         copies: whether each slot has another one on another machine that follows it.
     """
 
@@ -60,24 +59,28 @@ class Placement:
         self.slots = slots
         self.copies = copies
         self.followers: dict[int, int] = {}
-        """By each slot the one on another machine that follows it; none where there is one machine."""
+        """For each slot, the slot on another machine that follows it; empty with a single machine."""
         self.moves = max(slots // 4, 1) if moves is None else moves
         self._homes: dict[int, Executor] = {}
         self._lived: dict[int, dict[str, float]] = {slot: {} for slot in range(slots)}
-        """Of each slot the machines whose disks have its state, since it lived there or has a copy, and as of when."""
+        """For each slot, the machines whose disks have its state, because it ran there or has a copy, and as of
+        when.
+        """
         self._settled = 0
 
     @property
     def homes(self) -> list[Executor]:
-        """Where each slot lives, by its number; empty before the first executors."""
+        """The executor of each slot, by slot number; empty before the first executors."""
         return [self._homes[slot] for slot in sorted(self._homes)]
 
     def fits(self, live: Sequence[Executor]) -> bool:
-        """Whether every slot may stay where it is, with these executors."""
+        """Return whether every slot may stay where it is, with these executors."""
         return self._after(live) == self._homes
 
     def settle(self, live: Sequence[Executor]) -> None:
-        """Place all slots on these executors, at most a few of them elsewhere that could stay; at none without any."""
+        """Place all slots on these executors. At most a few slots that could stay are moved; without executors none is
+        placed.
+        """
         self._homes = self._after(live)
         self._settled += 1
         for slot, home in self._homes.items():
@@ -85,7 +88,7 @@ class Placement:
         self.followers = self._chosen_followers() if self.copies else {}
 
     def copied(self, slot: int) -> None:
-        """The slot that follows this one has caught up: where it lives the state is as good as new, too."""
+        """Record that the slot's follower has caught up: the state on its disk is as good as new."""
         if slot in self.followers:
             self._remember(slot, self._homes[self.followers[slot]].host, self._settled - 0.5)
 
@@ -96,7 +99,9 @@ class Placement:
             del lived[min(lived, key=lambda one: lived[one])]
 
     def _chosen_followers(self) -> dict[int, int]:
-        """For each slot one on another machine: where a copy is already, else whoever follows the fewest."""
+        """Return a slot on another machine for each slot: one that has a copy already, else the one that follows the
+        fewest.
+        """
         follows: Counter[int] = Counter()
         found = {}
         for slot, home in sorted(self._homes.items()):
@@ -125,7 +130,9 @@ class Placement:
         return homes
 
     def _best(self, slot: int, loads: Mapping[Executor, int]) -> Executor:
-        """Where the state of a slot without a home is, on the newest disk; else where there are fewest slots."""
+        """Return the executor for a slot without a home: the one with the newest state on disk, else with the fewest
+        slots.
+        """
         lived = self._lived[slot]
         known = {executor.host for executor in loads} & lived.keys()
         if not known:
@@ -143,7 +150,7 @@ class Placement:
             loads.update({empty: 1, full: -1})
 
     def _to_move(self, slots: list[int], to: Executor) -> int:
-        """Of the slots of an executor the one whose newest state is where it would go, if there is any."""
+        """Return the slot of an executor to move: preferably one whose newest state is at the destination."""
         return max(slots, key=lambda slot: (self._lived[slot].get(to.host, 0), slot))
 
 
@@ -152,5 +159,5 @@ def _emptiest(some: Iterable[Executor], loads: Mapping[Executor, int]) -> Execut
 
 
 def slot_of(task: str, slots: int) -> int:
-    """The slot on which a task is placed: tasks of the same partition are together."""
+    """Return the slot of a task: tasks of the same partition are together."""
     return int(task.split("_")[1]) % slots

@@ -1,7 +1,7 @@
-"""Slots as sessions: one long job hosts them, orders and answers travel over a connection of their own.
+"""Slots as sessions: one long job hosts them, orders and answers travel over a separate connection.
 
-A slot that dies, stalls or says nothing sensible is a lost attempt: all slots are let go, and the next attempt meets
-those of a new job. Those that are still there come back with their databases open; of the others the host starts new
+A slot that dies, stalls or sends nonsense is a lost attempt: all slots are abandoned, and the next attempt uses the
+slots of a new job. Surviving processes come back with their databases open; for the others the host starts new
 processes.
 """
 
@@ -44,17 +44,17 @@ from penstock.faults import crash_point
 
 _LOOK_SECONDS = 0.05
 _DISK_SECONDS = 600.0
-"""How long a slot may say nothing that has said that it waits for its disk."""
+"""How long a slot may send nothing after reporting that it waits for its disk."""
 _END_SECONDS, _ENDED_LOOK_SECONDS = 2.0, 0.005
 _COME_SECONDS = 60.0
-"""How long slots may take to come, at least: on a busy machine Python itself takes seconds to start."""
+"""How long slots may take to start, at least: on a busy machine Python itself takes seconds."""
 
 
 class Job(Protocol):
-    """The slots of one job, at work somewhere."""
+    """The running slots of one job."""
 
     number: int
-    """Tells the jobs of a run apart."""
+    """Distinguishes the jobs of a run."""
     failure: str
     """Why it ended, if not because all slots have."""
 
@@ -62,47 +62,47 @@ class Job(Protocol):
     def has_ended(self) -> bool: ...
 
     def end(self, patience: float) -> None:
-        """End what has not ended, and wait so many seconds for it."""
+        """End the slots that are left, and wait so many seconds for them."""
 
 
 class Host(Protocol):
-    """Whoever starts the processes of slots, and replaces them: Spark."""
+    """Starts the processes of slots, and replaces them: Spark."""
 
     bind: str
     """The address of this machine at which slots can reach it."""
     name: str
-    """Under which name they find it."""
+    """The name under which they find it."""
     slots: int
     cores: int
 
     @property
     def homes(self) -> list[Executor]:
-        """Where each slot lives; empty where all are on this machine."""
+        """The executor of each slot; empty if all are on this machine."""
 
     @property
     def followers(self) -> Mapping[int, int]:
-        """By each slot the one on another machine that follows it."""
+        """For each slot, the slot on another machine that follows it."""
 
     def copied(self, slot: int) -> None:
-        """The slot that follows this one has a copy of its state."""
+        """Record that the slot's follower has a copy of its state."""
 
     def avoid(self, slot: int) -> None:
-        """A slot has said nothing for too long: for a while none is to live there."""
+        """Avoid the machine of a slot that was silent for too long, for a while."""
 
     def leave(self, slot: int) -> bool:
-        """The disk of a slot's machine is full: for a while none is to live there; whether there is another machine."""
+        """Avoid the machine of a slot, whose disk is full, for a while. Return whether there is another machine."""
 
     def check(self) -> None:
-        """Raise ``SparkLostError`` when it is gone for good."""
+        """Raise ``SparkLostError`` when Spark is lost."""
 
     def has_moved(self) -> bool:
-        """Whether slots are to live elsewhere by now."""
+        """Return whether slots should move to other executors."""
 
     def start(self, run: str, number: int, address: Address, seconds: float, on_end: Callable[[], None]) -> Job:
         """Start a job of a run; ``on_end`` is called from another thread when it has ended."""
 
     def close(self) -> None:
-        """Let go of what it keeps for slots."""
+        """Release the resources it keeps for slots."""
 
 
 class _Asked:
@@ -113,7 +113,7 @@ class _Asked:
         self._asking = threading.Lock()
 
     def ask(self, question: StoreQuestion) -> StoreAnswer | None:
-        """The answer; None where the slot is gone."""
+        """Return the answer; None if the slot is gone."""
         try:
             with self._asking:
                 self._link.send(question)
@@ -127,9 +127,9 @@ class SlotSessions(StageRunner):
     """Runs stages in the slots of a host.
 
     Args:
-        restores: hears how restores go on.
-        timeout: how many seconds a slot may say nothing while it has an order.
-        asks: whether slots come with a connection for questions, too: those of programs that run at least once.
+        restores: receives the progress of restores.
+        timeout: how many seconds a slot may send nothing while it has an order.
+        asks: whether slots also open a connection for questions, as in programs that run at least once.
     """
 
     def __init__(self, host: Host, application_id: str, restores: Restores, timeout: float, asks: bool = False):
@@ -147,9 +147,9 @@ class SlotSessions(StageRunner):
         self._is_given_up = False
         self._following = Following({}, self.slots, host.copied)
         self.on_lost: Callable[[], None] = lambda: None
-        """Called from another thread when the job of the slots has ended, by itself or not."""
+        """Called from another thread when the slots' job has ended, for any reason."""
         self.on_moved: Callable[[], None] = lambda: None
-        """Called when a slot has come further."""
+        """Called when a slot has made progress."""
 
     # --- orders --------------------------------------------------------------------------------------------------
 
@@ -157,7 +157,7 @@ class SlotSessions(StageRunner):
         """Run all tasks of a stage.
 
         Raises:
-            LostWorkError: a slot's process or its executor is gone or stalled, or failed in a way it could not tell.
+            LostWorkError: a slot's process or its executor is gone or stalled, or failed without an answer.
             SparkLostError: Spark itself is gone.
         """
         try:
@@ -173,8 +173,10 @@ class SlotSessions(StageRunner):
             raise LostWorkError(reason) from error
 
     def follow(self, application: str, manifest: Manifest, changed: Iterable[str]) -> None:
-        """Have copies on other machines moved on to a commit, in which some tasks took part. Nobody waits for them, and
-        a slot that is gone is noticed when there is work for it."""
+        """Let copies on other machines apply a commit, in which some tasks took part.
+
+        The driver does not wait for them. A lost slot is noticed with its next work.
+        """
         self._following.note(application, manifest, changed)
         try:
             for slot, link in self._links.items():
@@ -187,17 +189,17 @@ class SlotSessions(StageRunner):
 
     @property
     def places(self) -> list[SlotPlace]:
-        """Where each slot lives, by its number."""
+        """The place of each slot, by slot number."""
         homes = self._host.homes or [Executor(NOWHERE, self._host.name)] * self.slots
         copies = {slot: homes[self._host.followers[slot]].host for slot in self._following.copied}
         return [SlotPlace(home.id, home.host, copy=copies.get(slot, "")) for slot, home in enumerate(homes)]
 
     def give_up(self) -> None:
-        """Let the stage that is under way be a lost attempt; from any thread."""
+        """Turn the running stage into a lost attempt; from any thread."""
         self._is_given_up = True
 
     def check(self) -> None:
-        """Have slots that are gone replaced before there is work for them; raises ``SparkLostError`` if Spark is."""
+        """Replace lost slots before there is work for them. Raise ``SparkLostError`` if Spark is lost."""
         if self._has_failed():
             self._host.check()
             self._let_go()
@@ -229,8 +231,11 @@ class SlotSessions(StageRunner):
         return done
 
     def _checked(self, done: TaskDone, slot: int) -> TaskDone:
-        """What a task did. Where the disk of its slot's machine stood in its way, the slot leaves that for another one;
-        where there is none, the machine is named."""
+        """Return the result of a task.
+
+        If the disk of its slot's machine failed, the slot moves to another machine; if there is no other, the error
+        names this one.
+        """
         if not done.is_disk_full or not self._host.homes:
             return done
         machine = self._host.homes[slot].host
@@ -243,7 +248,7 @@ class SlotSessions(StageRunner):
             raise LinkLostError("nobody waits for it any more")
 
     def _heard(self, message: Message, slot: int) -> Done | None:
-        """Take in what a slot says; its answer, if it is that."""
+        """Process a slot's message. Return it if it is the answer to an order."""
         if not isinstance(message, Alive) or message.has_moved:
             self.on_moved()
         if isinstance(message, Done):
@@ -261,8 +266,10 @@ class SlotSessions(StageRunner):
         return None
 
     def _check_not_stalled(self, waited_for: dict[Link, int]) -> None:
-        """Raise ``LinkLostError`` for a slot that has said nothing for too long. What has come while this process
-        itself was stopped counts."""
+        """Raise ``LinkLostError`` for a slot that was silent for too long.
+
+        Messages that came while this process itself was stopped count.
+        """
         for link, slot in waited_for.items():
             patience = max(self._timeout, _DISK_SECONDS) if link.is_at_disk else self._timeout
             if time.monotonic() - link.heard > patience and not link.has_more():
@@ -274,7 +281,7 @@ class SlotSessions(StageRunner):
                 )
 
     def ask(self, question: StoreQuestion) -> StoreAnswer:
-        """What a task's store has now, committed or not; from any thread, also while a stage runs."""
+        """Return the present content of a task's store, committed or not; from any thread, also while a stage runs."""
         slot = slot_of(question.task, self.slots)
         there = self._asked
         asked = there.get(slot)
@@ -287,7 +294,7 @@ class SlotSessions(StageRunner):
     # --- the slots -----------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Have the slots started; they come while something else is done."""
+        """Start the slots; they come up in the background."""
         if self._job is None:
             self._jobs += 1
             lost = self._tell_of_loss
@@ -305,7 +312,7 @@ class SlotSessions(StageRunner):
             return
         try:
             self.begin()
-        except Exception as error:  # what py4j raises is of many kinds
+        except Exception as error:  # py4j raises many kinds of errors
             raise LinkLostError(f"the slots could not be started: {type(error).__name__}") from error
         patience = max(self._timeout, _COME_SECONDS)
         deadline = time.monotonic() + patience
@@ -332,7 +339,7 @@ class SlotSessions(StageRunner):
         link, hello = come
         there = self._asked if hello.asks else self._links
         if hello.job != self._job.number or hello.slot in there:
-            link.close()  # of a job that was given up
+            link.close()  # it belongs to an abandoned job
         elif hello.asks:
             self._asked[hello.slot] = _Asked(link)
         else:
@@ -342,18 +349,21 @@ class SlotSessions(StageRunner):
         return self._job is None or self._job.has_ended
 
     def _let_go(self, waits: bool = True) -> None:
-        """Leave the slots that there are to themselves; they end when they notice."""
+        """Abandon the present slots; they end when they notice."""
         for link in self._links.values():
             link.close()
         self._links.clear()
-        self._asked = {}  # who waits for an answer there hears that the slot is gone, or has it
+        self._asked = {}  # waiting callers get their answer, or hear that the slot is gone
         job, self._job = self._job, None
         if job is not None and waits:
             self._see_out(job)
 
     def _see_out(self, job: Job) -> None:
-        """Wait for the slots of a job to end, and end what is left then. Those that the host starts for it even now, in
-        place of lost ones, are turned away: else they would wait to be welcome, and the job for them."""
+        """Wait for the slots of a job to end, and then end what is left.
+
+        The host may still start replacements for lost slots of this job. They are turned away: otherwise they would
+        wait to be accepted, and the job for them.
+        """
         deadline = time.monotonic() + _END_SECONDS
         while not job.has_ended and time.monotonic() < deadline:
             if readable([self._door], _ENDED_LOOK_SECONDS) and (come := self._door.next()) is not None:
@@ -361,22 +371,22 @@ class SlotSessions(StageRunner):
         job.end(_END_SECONDS)
 
     def _close_slots(self, waits: bool = True) -> None:
-        """Have all slots let go of their state, and end."""
+        """Make all slots close their state, and end."""
         try:
             for link in self._links.values():
                 link.send(Close())
             for slot, link in self._links.items():
                 while self._heard(link.message(), slot) is None:
                     pass
-        except LinkLostError:  # whoever is gone has let go already
+        except LinkLostError:  # a lost slot has closed already
             pass
         self._let_go(waits)
 
     def close(self, host_goes_on: bool = True) -> None:
-        """Have all slots let go of their state.
+        """Close all slots' state.
 
         Args:
-            host_goes_on: whether the host has to be rid of the slots' job; else it ends with the host.
+            host_goes_on: whether the host must end the slots' job; otherwise the job ends with the host.
         """
         self._close_slots(host_goes_on)
         if host_goes_on:

@@ -1,7 +1,7 @@
-"""What runs inside a slot: one long-lived Python process that owns several tasks.
+"""The code inside a slot: one long-lived Python process that owns several tasks.
 
-It stays in one task of the host's for as long as the driver wants, and carries out orders. When the connection is lost
-it ends that task; where the same process becomes the slot again, it finds the databases still open.
+It stays in one Spark task for as long as the driver wants, and carries out orders. When the connection is lost, it ends
+that task. If the same process becomes the slot again, it finds the databases still open.
 """
 
 from __future__ import annotations
@@ -50,12 +50,13 @@ from penstock.storage import open_storage
 _BEAT_SECONDS = 1.0
 
 EXECUTOR_STATE_DIR = "PENSTOCK_EXECUTOR_STATE_DIR"
-"""The variable of a machine of a cluster that says where its executors keep state, each application in a folder of its
-own there; without it that is the program's ``state_dir``, a path that every machine has."""
+"""The environment variable on a cluster's machine that says where executors keep state, in a folder per application. By
+default they use the program's ``state_dir``, a path that every machine has.
+"""
 
 
 class Program:
-    """What a slot needs to know of the application; it travels to every slot once."""
+    """The application as a slot needs it; sent to every slot once."""
 
     def __init__(
         self, topology: Topology, layout: Layout, settings: Settings, log_place: Any, storage_url: str, folder: Path
@@ -69,7 +70,7 @@ class Program:
         """Where tasks have their databases."""
 
     def on_executor(self) -> Program:
-        """The program as it is on a machine that may not be the driver's."""
+        """Return the program with the paths of this machine, which may not be the driver's."""
         own = os.environ.get(EXECUTOR_STATE_DIR)
         if own:
             self.folder = Path(own).absolute() / self.layout.application_id / "tasks"
@@ -79,22 +80,24 @@ class Program:
         return SlotLock(self.folder.parent / "slots", slot, run)
 
     def host(self, application: str) -> TaskHost:
-        """Raises ``ConfigError`` where this machine has another checkpoint or other topics than the driver's."""
+        """Return a host for its tasks. Raise ``ConfigError`` if this machine has another checkpoint or other topics
+        than the driver.
+        """
         log, storage = open_log(self.log_place), open_storage(self.storage_url)
         check_shared(application, storage, log, self.topology.source_topics)
         return TaskHost(self.topology, self.layout, self.settings, log, storage, self.folder)
 
     def followers(self, tell: Callable[[Followed], None]) -> Followers:
-        """Copies of tasks that live elsewhere."""
+        """Return the copies of tasks that run elsewhere."""
         storage = open_storage(self.storage_url)
         return Followers(self.topology, self.layout, self.settings, storage, self.folder, tell)
 
 
 class Place(NamedTuple):
-    """Of which run a process is a slot, and of which of its jobs."""
+    """The run, the job and the slot that a process serves."""
 
     run: str
-    """Tells this start of the application from any other."""
+    """Distinguishes this start of the application from any other."""
     job: int
     slot: int
 
@@ -121,17 +124,17 @@ _held: list[_Held] = []
 
 
 def serve(place: Place, address: Address, program: Callable[[], Program], seconds: float) -> None:
-    """Be a slot until the driver says that it is over, or is gone.
+    """Serve as a slot until the driver ends it, or is gone.
 
     Args:
         program: fetches the program.
-        seconds: as ``Link`` has it.
+        seconds: as in ``Link``.
     """
     _prepare_process()
     try:
         link = connected(address, Hello(place.slot, place.job), seconds)
     except LinkLostError:
-        return  # there is another job by now, or no driver
+        return  # another job has started, or the driver is gone
     try:
         _serve(link, place, program, address, seconds)
     except LinkLostError:
@@ -168,8 +171,9 @@ def _serve(link: Link, place: Place, program: Callable[[], Program], address: Ad
 
 
 class _Copies:
-    """The copies of other machines' tasks in this slot, as long as the connection lasts; whoever comes to own such a
-    task on this machine meets what they have come to on disk."""
+    """The copies of other machines' tasks in this slot, while the connection lasts. A later owner of such a task on
+    this machine finds their state on disk.
+    """
 
     def __init__(self, program: Program, link: Link):
         self._program = program
@@ -182,7 +186,7 @@ class _Copies:
         self._followers.take(order)
 
     def _tell(self, followed: Followed) -> None:
-        with suppress(LinkLostError, ValueError):  # it is closed
+        with suppress(LinkLostError, ValueError):  # the link is closed
             self._link.send(followed)
 
     def close(self) -> None:
@@ -192,12 +196,12 @@ class _Copies:
 
 
 def _obey(stage: StageWork, link: Link, place: Place, program: Program) -> Done:
-    """Carry out an order. State is opened with the first one: it says that the driver wants this process."""
+    """Carry out an order. State is opened with the first one, which proves that the driver wants this process."""
     if not _held or _held[0].run != place.run:
         _let_go()
         try:
             _held.append(_Held(program, place, stage.application))
-        except ConfigError as error:  # the next attempt would find the same
+        except ConfigError as error:  # the next attempt would fail the same way
             return _failed(stage, error)
         except StoreError as error:
             if not is_of_folder(error, program.folder.parent):
@@ -210,7 +214,7 @@ def _obey(stage: StageWork, link: Link, place: Place, program: Program) -> Done:
 
 
 def _failed(stage: StageWork, error: PenstockError, is_disk_full: bool = False) -> Done:
-    """The answer of a slot that cannot begin with any of its tasks."""
+    """Return the answer of a slot that cannot begin with any of its tasks."""
     says, kind = str(error), type(error).__name__
     return Done([TaskDone(work.task, error=says, error_type=kind, is_disk_full=is_disk_full) for work in stage.tasks])
 
@@ -233,7 +237,7 @@ def _let_go() -> None:
 
 
 class _Beating:
-    """Has the driver hear, while there is an order, that this process is there; one that is stopped says nothing.
+    """Sends a sign of life to the driver while an order runs. A stopped process sends nothing.
 
     One thread lasts as long as the connection: commits come too fast to start one for each.
     """
@@ -252,7 +256,7 @@ class _Beating:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """While an order is carried out."""
+        """Context in which an order is carried out."""
         self._works = True
         try:
             yield
@@ -270,7 +274,7 @@ class _Beating:
 
 @contextmanager
 def _telling_of_disk(link: Link) -> Iterator[None]:
-    """Have the driver hear when this process waits for its disk: it may not come to say that it is there then."""
+    """Tell the driver when this process waits for its disk, because it may not be able to send signs of life then."""
     at_disk.tell = lambda is_there: _tell(link, AtDisk(is_there))
     try:
         yield
@@ -281,14 +285,17 @@ def _telling_of_disk(link: Link) -> Iterator[None]:
 def _tell(link: Link, message: Alive | AtDisk | Failed) -> bool:
     try:
         link.send(message)
-    except (LinkLostError, ValueError):  # it is closed
+    except (LinkLostError, ValueError):  # the link is closed
         return False
     return True
 
 
 def _set_apart() -> None:
-    """Have the garbage collector leave out what is there before any work, mostly modules: to look through them takes a
-    tenth of a second, in the way of a commit. A process that was a slot before has garbage of that program."""
+    """Exclude the objects that exist before any work, mostly modules, from garbage collection.
+
+    Scanning them takes a tenth of a second, which would delay a commit. A process that was a slot before has garbage of
+    that program, which is collected first.
+    """
     if gc.get_freeze_count():
         gc.unfreeze()
         gc.collect()

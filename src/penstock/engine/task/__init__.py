@@ -1,1 +1,1 @@
-"""A task at work: from its input to files that a commit can make visible."""
+"""A running task: from its input to files that a commit can make visible."""

@@ -1,4 +1,4 @@
-"""The topics that sinks choose for their records, as a task meets them."""
+"""Topics that sinks choose record by record at run time."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from penstock.settings import Settings
 
 
 class ChosenTopics:
-    """The topics that sinks choose for their records, as a task meets them.
+    """The topics that a task's sinks choose at run time.
 
     Args:
-        partitions: of the topics that are known; those that are chosen are added.
+        partitions: the partition counts of known topics; chosen ones are added.
     """
 
     def __init__(self, log: Log, partitions: dict[str, int], settings: Settings):
@@ -23,10 +23,10 @@ class ChosenTopics:
         self._settings = settings
 
     def partitions_of(self, topic: str, makes: bool, key: Serde, value: Serde) -> int:
-        """How many partitions a topic has; it is made if it does not exist and may be.
+        """Return the partition count of a topic. If it does not exist, create it when the sink may.
 
         Raises:
-            TopicNotFoundError: it does not exist, and is not to be made.
+            TopicNotFoundError: it does not exist, and must not be created.
             ConfigError: it holds other types.
         """
         if topic not in self._partitions:

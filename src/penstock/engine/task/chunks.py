@@ -1,7 +1,7 @@
-"""Whole chunks through a task's operators: each step works on all of a chunk before the next one does.
+"""Runs whole chunks through a task's operators: each step processes all of a chunk before the next one does.
 
-A step finds what the ones above it sent on in their collectors, merged in processing order. Where results meet nothing
-else on their way, they may go down in pieces, so that a great deal need not fit into memory at once.
+A step reads the output of the steps above it from their collectors, merged in processing order. Results that are not
+merged with others on their way may be passed down in pieces, so that a large output need not fit into memory at once.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from penstock.ops.core.operator import TwoSided
 from penstock.state.clock import StreamTime
 
 _BURST = 32_768
-"""How many results that come at once, because a record lets go of many, go down together."""
+"""How many results that one record releases at once are passed down together."""
 
 
 class _InPieces(Gathered):
-    """What a step sends on that meets nothing else: each piece goes down as soon as there is another one."""
+    """The output of a step that is merged with no other: each piece is passed down as soon as the next one exists."""
 
     sends_at_once = True
 
@@ -43,23 +43,23 @@ class _InPieces(Gathered):
 
 @dataclass
 class _Way:
-    """The way of one chunk through the steps.
+    """The progress of one chunk through the steps.
 
     Attributes:
-        write: takes what reaches the sinks before the chunk has come to its end.
+        write: takes results that reach the sinks before the chunk is finished.
     """
 
     own: Own
     write: Write
     inputs: Inputs = field(default_factory=dict)
     turn: int = 0
-    """The number of the step whose turn is next."""
+    """The number of the next step."""
     given: dict[int, Gathered] = field(default_factory=dict)
-    """What the steps have sent on, by their numbers."""
+    """The output of the steps, by step number."""
     outputs: Outputs = field(default_factory=dict)
 
     def coming(self, inlets: Sequence[Inlet]) -> Batch | None:
-        """What comes in by some inlets, as one batch in processing order."""
+        """Return the input of some inlets, as one batch in processing order."""
         batches = []
         for inlet in inlets:
             batch = self.given[inlet.above].batch(inlet.branch)
@@ -71,11 +71,11 @@ class _Way:
 
 
 class Chunks:
-    """Takes chunks through the steps of a task.
+    """Runs chunks through the steps of a task.
 
     Args:
         clock: the task's stream time.
-        came: is told of what reaches a step.
+        came: called with each batch that reaches a step.
     """
 
     def __init__(
@@ -94,10 +94,10 @@ class Chunks:
         self._sources = 1 + max((n for n, step in enumerate(self._steps) if step.part.kind == "source"), default=-1)
         self._groups = wiring.groups
         self.way: _Way | None = None
-        """That of the chunk which goes around a circle, and has not come through all steps yet."""
+        """The chunk that goes around a circle and has not passed all steps yet."""
 
     def take(self, inputs: Inputs, own: Own, write: Write) -> None:
-        """Take a chunk through, with what steps send on of themselves."""
+        """Run a chunk through all steps, with the records that steps send on their own."""
         self._context.chunk.begin()
         way = _Way(own, write, inputs)
         self._go_on(way, len(self._steps))
@@ -105,11 +105,11 @@ class Chunks:
         write(way.outputs)
 
     def lap(self, inputs: Inputs, own: Own, until: int, is_last: bool) -> Outputs:
-        """Take a chunk that goes around a circle on, up to the step of a number; what has reached the sinks.
+        """Run a chunk that goes around a circle up to step number `until`. Return what has reached the sinks.
 
         Args:
-            inputs: what has come by now, for sources that have their turn until then.
-            is_last: whether the chunk has gone around then; all steps here may have had their turn before that.
+            inputs: the records that have come by now, for sources whose turn comes before that step.
+            is_last: whether this is the chunk's last lap. All steps here may have had their turn before it.
         """
         if self.way is None:
             self._context.chunk.begin()
@@ -123,7 +123,7 @@ class Chunks:
         return way.outputs
 
     def forget(self) -> None:
-        """Forget the chunk that is on its way."""
+        """Forget the running chunk."""
         self.way = None
 
     def _go_on(self, way: _Way, until: int) -> None:
@@ -134,7 +134,7 @@ class Chunks:
             way.turn += 1
 
     def _take_turn(self, way: _Way, number: int) -> None:
-        """Have a step work on what has come to it."""
+        """Run a step on the input that has reached it."""
         step = self._steps[number]
         out = _InPieces(lambda piece: self._aside(way, number, piece)) if step.alone else Gathered()
         way.given[number] = out
@@ -159,13 +159,13 @@ class Chunks:
             way.outputs.setdefault(step.part.name, []).append(result)
 
     def _aside(self, way: _Way, number: int, piece: Gathered) -> None:
-        """Take a piece of what a step sends on down to the end, while the others wait."""
+        """Run a piece of a step's output down to the end, while the other steps wait."""
         aside = _Way({}, way.write, given={number: piece})
         for below in self._steps[number].alone:
             self._take_turn(aside, below)
         way.write(aside.outputs)
 
     def _note_arrivals(self, way: _Way) -> None:
-        """The records that came out of the sources, for those who ask for stream time."""
+        """Note the records that came out of the sources, for operators that ask for stream time."""
         came = [batch for n in self._own_sources if (batch := way.given[n].batch()) is not None]
         self._context.chunk.arrivals = Arrivals.of(came, self._clock)

@@ -1,8 +1,8 @@
-"""Records through a task's operators depth first, as ``forward`` takes them in Kafka Streams.
+"""Runs records through a task's operators depth first, like ``forward`` in Kafka Streams.
 
-This is how records go where a processor shares a store with a step of the DSL, for there it shows who comes first: each
-record, and each result of each step, goes down to the end before the next one comes, child by child. Elsewhere a chunk
-goes through one step after the other (``chunks.py``), with the same results.
+This is used where a processor shares a store with a step of the DSL, because there the order is visible. Each record,
+and each result of each step, goes down to the end before the next one, child by child. Elsewhere a chunk goes through
+one step after the other (``chunks.py``), with the same results.
 """
 
 from __future__ import annotations
@@ -28,29 +28,30 @@ from penstock.processor import STREAM_TIME, WALL_CLOCK_TIME, PunctuationType
 from penstock.state.clock import StreamTime
 
 _AT_LAST = SubscriptionSend | ForeignTableJoin | Announce
-"""The steps that are told of all that a record did to the tables of a foreign-key join, when it has done it; what they
-send goes into topics."""
+"""Steps that see all changes a record made to the tables of a foreign-key join, after the record is done. Their output
+goes into topics.
+"""
 _CALLED_HERE = DepthFirstProcess | TransformValues
-"""The operators whose punctuations are called one by one, between those of others."""
+"""Operators whose punctuations are called one by one, interleaved with those of others."""
 
 
 class _Child(NamedTuple):
-    """A step that gets what another one gives."""
+    """A step that receives another step's output."""
 
     number: int
     inlet: Inlet
-    """By which it does."""
+    """The inlet through which it receives it."""
     is_right: bool
-    """Whether that is the second of the two steps that it hears of."""
+    """Whether the other step is its second input."""
 
 
 class _Down(Collector):
-    """Takes what a step sends on to those behind it: each record down to the end before the next.
+    """Passes a step's output to its children: each record goes down to the end before the next.
 
     Args:
         children: those steps.
-        views: of the stores that the step uses.
-        to: takes one record to a step, and what it gives further down.
+        views: the views of the stores that the step uses.
+        to: runs one record through a child, and its output further down.
     """
 
     def __init__(
@@ -76,17 +77,17 @@ class _Down(Collector):
                 self._to(child, one)
 
     def sync(self) -> None:
-        """Have the step and others find in its stores what each wrote."""
+        """Make writes visible in the step's stores, in both directions."""
         for view in self._views:
             view.sync()
 
 
 class DepthFirst:
-    """Takes records through the steps of a task, one after the other.
+    """Runs records through the steps of a task, one after the other.
 
     Args:
         clock: the task's stream time.
-        came: is told of what reaches a step.
+        came: called with each batch that reaches a step.
     """
 
     def __init__(
@@ -117,14 +118,14 @@ class DepthFirst:
 
     def _out(self, wiring: Wiring, number: int, facts: TableFacts) -> _Down:
         stores = [_stores(step, facts) for step in wiring.steps]
-        is_seen = not self._keeps_notes and _is_seen_behind(stores, number, wiring.below)  # notes have all it writes
+        is_seen = not self._keeps_notes and _is_seen_behind(stores, number, wiring.below)  # notes have all its writes
         is_processor = isinstance(wiring.steps[number].operator, DepthFirstProcess)
         names = [] if is_processor else sorted(stores[number] & wiring.views.keys())
         views = [wiring.views[name] for name in names]
         return _Down(list(_children(wiring.steps, number, wiring.below[number])), views, is_seen, self._to)
 
     def take(self, source: str, record: Batch) -> None:
-        """Take one record through, and call the punctuations that are due then."""
+        """Run one record through, and call the punctuations that are then due."""
         number = self._numbers[source]
         step = self._steps[number]
         with self._open():
@@ -140,7 +141,7 @@ class DepthFirst:
             self._finish()
 
     def give(self, own: Own) -> None:
-        """Take down what the steps send on of themselves."""
+        """Run down the records that steps send on their own."""
         with self._open():
             for number, send in own.items():
                 if number not in self._ending:
@@ -154,7 +155,7 @@ class DepthFirst:
             self._finish()
 
     def take_outputs(self) -> Outputs:
-        """What has reached the sinks since the last call."""
+        """Return what has reached the sinks since the last call."""
         outputs, self._outputs = self._outputs, {}
         return outputs
 
@@ -162,7 +163,7 @@ class DepthFirst:
 
     @contextmanager
     def _open(self) -> Iterator[None]:
-        """While one record, or what the steps send of themselves, is on its way."""
+        """Context in which one record, or a step's own output, is running."""
         chunk = self._context.chunk
         chunk.begin()
         chunk.is_depth_first = True
@@ -186,7 +187,7 @@ class DepthFirst:
                 processor.is_depth_first, processor.failure = False, None
 
     def _to(self, child: _Child, batch: Batch) -> None:
-        """Take one record to a step, and what it gives further down."""
+        """Run one record through a step, and its output further down."""
         batch = child.inlet.taken(batch)
         if not len(batch):
             return
@@ -210,10 +211,10 @@ class DepthFirst:
                 operator.step_both(None if child.is_right else batch, batch if child.is_right else None, out)
             else:
                 operator.step(batch, out)
-            out.sync()  # it may have written, and sent nothing on
+            out.sync()  # it may have written without sending anything
 
     def _finish(self) -> None:
-        """Have those work that wait until the record has done all else."""
+        """Run the steps that wait until the record is otherwise done."""
         for number in sorted({*self._at_last, *self._ending}):
             operator, waiting = self._steps[number].operator, self._at_last.pop(number, [])
             if waiting:
@@ -221,7 +222,7 @@ class DepthFirst:
             operator.end_of_chunk(self._outs[number])
 
     def _put_off_no_more(self, step: Step) -> None:
-        """Have a step find in its stores what others put off to write."""
+        """Write what other steps have put off, so that this step finds it in its stores."""
         chunk = self._context.chunk
         if not self._keeps_notes:
             chunk.written.clear()
@@ -231,7 +232,7 @@ class DepthFirst:
     # --- punctuations --------------------------------------------------------------------------------------------
 
     def _call_due(self, type_: PunctuationType, position: int, now: int) -> None:
-        """Call all punctuations whose time has come, the earliest first."""
+        """Call all due punctuations, earliest first."""
         while self._called:
             due = [(at, number) for number, one in enumerate(self._called) if (at := one.next_at(type_)) is not None]
             at, number = min(due, default=(now + 1, 0))
@@ -247,7 +248,7 @@ def _children(steps: Sequence[Step], number: int, below: Sequence[int]) -> Itera
 
 
 def _is_seen_behind(stores: Sequence[set[str]], number: int, below: Sequence[Sequence[int]]) -> bool:
-    """Whether a step behind another one uses its store, and so can tell when each of its results is written."""
+    """Return whether a step below another uses its store, and so sees when each of its results is written."""
     found, open_ = set[int](), [number]
     while open_:
         new = [child for child in below[open_.pop()] if child not in found]
@@ -257,11 +258,11 @@ def _is_seen_behind(stores: Sequence[set[str]], number: int, below: Sequence[Seq
 
 
 def _stores(step: Step, facts: TableFacts) -> set[str]:
-    """The names of the stores that a step uses."""
+    """Return the names of the stores that a step uses."""
     own = facts.stores.get(step.part.node)
     return {*step.part.stores, *(() if own is None else (own.name,))}
 
 
 def _ends_chunks(operator: Operator) -> bool:
-    """Whether there may be something that it sends when a chunk ends."""
+    """Return whether an operator may send something when a chunk ends."""
     return not isinstance(operator, _CALLED_HERE) and type(operator).end_of_chunk is not Operator.end_of_chunk

@@ -1,6 +1,7 @@
-"""A sub-topology's operators, wired up: a chunk goes in at the sources and what reaches the sinks comes out.
+"""Connects a sub-topology's operators: a chunk enters at the sources, and the output for the sinks comes out.
 
-Records go in one of two gaits: in whole chunks (``chunks.py``), or depth first (``depth_first.py``) where that shows.
+Records go in one of two ways: in whole chunks (``chunks.py``), or depth first (``depth_first.py``) where the order is
+visible.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Flow:
         self._steps, self._hosted = wiring.steps, wiring.hosted
         self._sharing = wiring.sharing
         self.watching: Callable[[str, Batch], None] | None = None
-        """Is shown what reaches each step, where somebody wants to see it."""
+        """If set, called with each batch that reaches a step."""
         self._counted = {step.part.name for step in self._steps} - elsewhere
         hosting = [s.operator for s in self._steps if isinstance(s.operator, Hosting)]
         self._sharing_hosts = [one for one in hosting if one.node in self._sharing.parts]
@@ -72,7 +73,7 @@ class Flow:
         self._depth_first = DepthFirst(*shared, topology.facts) if self._sharing.depth_first else None
 
     def _of_those_with(self, verb: str) -> Own:
-        """The steps whose operators do something of themselves when they are called by a verb."""
+        """Return the steps whose operators override a method, to be called without input."""
         operators = enumerate(step.operator for step in self._steps)
         does_nothing = getattr(Operator, verb)
         return {n: getattr(one, verb) for n, one in operators if getattr(type(one), verb) is not does_nothing}
@@ -81,7 +82,7 @@ class Flow:
         """Run a chunk through.
 
         Args:
-            write: takes what comes out, in pieces.
+            write: takes the output, in pieces.
         """
         if not self._sharing.is_there:
             self._chunks.take(inputs, self._end_of_chunk, write)
@@ -98,12 +99,12 @@ class Flow:
         self._write_what_went_down(write)
 
     def _write_what_went_down(self, write: Write) -> None:
-        """Write what has come out of records that went depth first."""
+        """Write the output of records that went depth first."""
         if self._depth_first is not None and (outputs := self._depth_first.take_outputs()):
             write(outputs)
 
     def _run(self, own: Own, write: Write) -> None:
-        """Take down what the steps send on of themselves."""
+        """Run down the records that steps send on their own."""
         if not own:
             return
         if self._depth_first is None:
@@ -114,17 +115,17 @@ class Flow:
 
     @property
     def is_on_its_way(self) -> bool:
-        """Whether a chunk goes around a circle, and has not come through all steps yet."""
+        """Whether a chunk goes around a circle and has not passed all steps yet."""
         return self._chunks.way is not None
 
     def lap(self, inputs: Inputs, number: int) -> Outputs:
-        """Have a chunk go on around a circle, up to the end of a lap.
+        """Run a chunk around a circle, up to the end of a lap.
 
         Args:
-            inputs: what has come by now, for sources that have their turn in this lap.
+            inputs: the records that have come by now, for sources that have their turn in this lap.
 
         Returns:
-            what goes around the circle further; after the last lap also all else that has come out.
+            the records that continue around the circle; after the last lap also all other output.
         """
         is_last = number == self._circle.last_lap
         until = sum(step.lap <= number for step in self._steps)
@@ -138,7 +139,7 @@ class Flow:
     # --- processors ----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Make the processors, if there are any; else the first chunk does."""
+        """Create the processors, if there are any; otherwise the first chunk does."""
         for one in self._hosted:
             one.start()
 
@@ -151,7 +152,7 @@ class Flow:
             self._run(self._punctuations, write)
 
     def restart(self) -> None:
-        """Make the processors anew: what they have done was rolled back. What was on its way is forgotten."""
+        """Create the processors again, because their work was rolled back. A running chunk is forgotten."""
         self._chunks.forget()
         for one in self._hosted:
             one.restart()
@@ -159,18 +160,18 @@ class Flow:
             self._depth_first.take_outputs()
 
     def close(self) -> None:
-        """End the lives of the processors."""
+        """Close the processors."""
         for one in self._hosted:
             one.close()
 
     # --- what is held back, and time -----------------------------------------------------------------------------
 
     def flush(self, write: Write) -> None:
-        """Send on what the operators held back until the commit."""
+        """Send what the operators held back until the commit."""
         self._run(self._held_back, write)
 
     def advance_time(self, advances: dict[str, int], write: Write) -> None:
-        """Let time go on without records: for some suppressions, and for what has to keep up with them.
+        """Advance time without records, for some suppressions and for the steps that must keep up with them.
 
         Args:
             advances: their names, and by how many milliseconds.
@@ -182,7 +183,7 @@ class Flow:
         self._run({n: s.operator.advance_time for n, s in enumerate(self._steps) if s.part.name in advances}, write)
 
     def _came(self, step: Step, batch: Batch) -> None:
-        """Note how many records reached a step."""
+        """Count the records that reached a step."""
         if step.part.name not in self._counted:
             return
         self._context.commit.processed[step.part.name] += len(batch)

@@ -1,6 +1,6 @@
-"""A host of tasks: keeps them open from commit to commit, and brings each to where the application is.
+"""A host of tasks: keeps them open from commit to commit, and brings each to the application's newest commit.
 
-On Spark every slot process is a host; without Spark there is one in the program itself.
+On Spark every slot process is a host; without Spark the program itself has one.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from penstock.storage import Storage, cannot_write
 from penstock.syncing import SyncTogether
 
 _SMALLER = 16
-"""Into how many parts chunks and commits are cut when the results of one do not fit into an Arrow array."""
+"""How many times smaller chunks and commits become when the results of one do not fit into an Arrow array."""
 
 _OPENED_AT_ONCE = 4
-"""Restores wait for files most of the time, so some of them go on at once."""
+"""Restores mostly wait for files, so several run at once."""
 
 _TOO_LARGE = (
     "one record, or what it lets go of, makes results of more than 2 GiB, and that much does not go through a step "
@@ -48,7 +48,7 @@ _TOO_LARGE = (
 
 
 def is_of_folder(error: PenstockError, folder: Path | None) -> bool:
-    """Whether an error is that of the disk below a folder: it is full, or cannot be written any more."""
+    """Return whether an error means that the disk below a folder is full, or can no longer be written."""
     place = error.unwritable if isinstance(error, StoreError) else ""
     return bool(place) and folder is not None and Path(place).is_relative_to(folder)
 
@@ -81,26 +81,26 @@ class TaskHost:
         self._reader = reader
         self._tasks: dict[str, Task] = {}
         self._shares: dict[str, int] = {}
-        """By tasks whose results were too large at once, into how many parts their chunks and commits are cut."""
+        """The tasks whose results were too large at once, and into how many parts their chunks and commits are cut."""
         self._with_own_stores = {s.id for s in topology.sub_topologies if has_own_stores(s, topology.facts)}
         self._failed: dict[str, BaseException] = {}
-        """By tasks that did not open, why; told when they are to work."""
+        """The errors of tasks that failed to open; raised when the tasks get work."""
         self._together = SyncTogether()
         self.on_restore: Tell | None = None
-        """Hears how restores go on, from several threads."""
+        """Called with the progress of restores, from several threads."""
         self.desk = Desk(self._store)
-        """Where queries ask for what is not committed yet."""
+        """Answers queries about uncommitted state."""
         self.on_chunk: Callable[[], None] = lambda: None
         """Called after every chunk."""
         self.on_new_task: Callable[[Task], None] | None = None
         """For tests: called with every task that is opened."""
 
     def tasks(self) -> list[Task]:
-        """The tasks that are open."""
+        """Return the open tasks."""
         return list(self._tasks.values())
 
     def run(self, stage: StageWork) -> list[TaskDone]:
-        """Run the tasks of a stage; what goes wrong for good comes back as an answer, not as an exception."""
+        """Run the tasks of a stage. Permanent failures are returned as answers, not raised."""
         with self.desk.working():
             return self._run_all(stage)
 
@@ -116,13 +116,13 @@ class TaskHost:
                 done.append(TaskDone(work.task, error=str(error), error_type=type(error).__name__, is_disk_full=is_own))
             except KeyboardInterrupt:
                 raise
-            except BaseException:  # a fault of this library; repeating the work would only repeat it
+            except BaseException:  # a fault of this library; repeating the work would repeat it
                 self._drop(work.task)
                 done.append(TaskDone(work.task, error=f"unexpected error\n{traceback.format_exc()}"))
         return self._durable(done)
 
     def _durable(self, done: list[TaskDone]) -> list[TaskDone]:
-        """The answers of tasks once all that they have written is durable."""
+        """Return the results of tasks, after making all their files durable."""
         try:
             self._together.sync()
         except OSError as error:
@@ -133,12 +133,15 @@ class TaskHost:
         return done
 
     def _run(self, work: TaskWork, stage: StageWork) -> TaskDone:
-        """Run one task, again with smaller chunks when something does not fit into one Arrow array, and again on its
-        state made anew when its database is damaged."""
+        """Run one task.
+
+        It runs again with smaller chunks if something does not fit into one Arrow array, and with restored state if its
+        database is damaged.
+        """
         is_new = False
         while True:
             if is_new:
-                gc.collect()  # what still refers to the damaged database holds its lock
+                gc.collect()  # objects that still refer to the damaged database hold its lock
             try:
                 task = self._tasks.get(work.task)
                 if task is None or not task.is_on_its_way(stage.attempt):
@@ -167,7 +170,7 @@ class TaskHost:
                 is_new = True
 
     def close(self) -> None:
-        """Let go of all tasks; what is committed is flushed."""
+        """Close all tasks; committed state is flushed."""
         with self.desk.working():
             for task in self._tasks.values():
                 task.close()
@@ -175,14 +178,14 @@ class TaskHost:
         self._together.close()
 
     def settle(self, works: list[TaskWork], application: str) -> None:
-        """Bring tasks to where they are committed, without more work for them."""
+        """Bring tasks to their last commit, without any other work."""
         with self.desk.working():
             self._open_together(works, application)
             for work in works:
                 self._task(work, application)
 
     def _task(self, work: TaskWork, application: str) -> Task:
-        """A task, open and exactly at its last commit."""
+        """Return a task, open and exactly at its last commit."""
         if (error := self._failed.pop(work.task, None)) is not None:
             raise error
         task = self._tasks.get(work.task)
@@ -204,7 +207,7 @@ class TaskHost:
         return task
 
     def _open_together(self, works: list[TaskWork], application: str) -> None:
-        """Open the tasks that are not open yet, some of them at once; what users bring stays in this thread."""
+        """Open the tasks that are not open yet, several at once. Users' own stores are opened in this thread."""
         others = [work for work in works if work.task not in self._tasks]
         new = [work for work in others if TaskId.parse(work.task).sub not in self._with_own_stores]
         if len(new) < 2:
@@ -222,9 +225,9 @@ class TaskHost:
             list(pool.map(open_one, new))
 
     def _open(self, task: Task, work: TaskWork, application: str) -> None:
-        """Bring a new task's state to where it is committed."""
+        """Bring a new task's state to its last commit."""
         self._manifests.open(task.state, work.entry, application, self.on_restore)
-        task.state.set_clocks(work.entry.numbers)  # commits before it may have them under other names
+        task.state.set_clocks(work.entry.numbers)  # earlier commits may have them under other names
 
     def _new(self, name: str) -> Task:
         id_ = TaskId.parse(name)
@@ -243,14 +246,14 @@ class TaskHost:
         self.desk.answer()
 
     def _store(self, task: str, name: str) -> StateStore | None:
-        """A store of a task that is open; what users bring is not read in whoever's thread."""
+        """Return a store of an open task. Users' own stores are not read from other threads."""
         found = self._tasks.get(task)
         if found is None or found.id.sub in self._with_own_stores:
             return None
         return found.state.stores.get(name)
 
     def _distrust(self, name: str, error: DamagedStateError, is_new: bool) -> None:
-        """Forget a task whose database is damaged; its state is made anew from the checkpoint."""
+        """Forget a task whose database is damaged; its state is restored from the checkpoint."""
         task = self._tasks.pop(name)
         task.state.distrust(str(error))
         if is_new:
@@ -260,7 +263,7 @@ class TaskHost:
             ) from None
 
     def _drop(self, name: str) -> None:
-        """Forget a task in an unknown state; it opens anew from disk."""
+        """Forget a task in an unknown state; it opens again from disk."""
         task = self._tasks.pop(name, None)
         if task is not None:
             task.abandon()

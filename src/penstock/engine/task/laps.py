@@ -1,7 +1,7 @@
-"""What a task of a circle does in an attempt at a commit, lap by lap.
+"""The work of a circle's task in an attempt at a commit, lap by lap.
 
-Between its laps it waits for the others, with its files open and, in the middle of a round, with a chunk on its way
-through the steps. Only the last lap of the attempt says what a commit is to say of the task.
+Between its laps the task waits for the others, with its files open and, in the middle of a round, with a chunk on its
+way through the steps. Only the last lap of the attempt returns the task's part of the commit.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Laps:
     """One task's part of one attempt.
 
     Args:
-        exchanges: what waits in repartition topics when it begins.
+        exchanges: the records that wait in repartition topics when it begins.
         outlets: where results go.
-        storage: where what comes around the circle is.
+        storage: where records that come around the circle are.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Laps:
         self._limits = settings.chunk_records, settings.chunk_bytes
         self._storage = storage
         self.records = self.nbytes = 0
-        """What the task has worked on."""
+        """Counts of the records that the task has processed."""
         self._looked = 1
         """How many records it takes in the next round, at most."""
         inputs = reader.inputs
@@ -55,8 +55,7 @@ class Laps:
         self._first = [one for one in inputs if one.goes_first]
 
     def chunks(self, lap: Lap) -> Iterator[tuple[Chunk, int | None]]:
-        """What there is to work on until the next lap: chunks, and at the end of which lap around the circle each
-        stops, if it does."""
+        """Yield the chunks to process until the next lap, each with the lap at whose end it stops, if any."""
         for chunk, number in self._chunks(lap):
             yield chunk, number
             self.records += chunk.records
@@ -78,7 +77,7 @@ class Laps:
         self._reader.turn_to(inputs, records, self._limits[1], until)
 
     def _turn_around(self, lap: Lap) -> None:
-        """Turn to what begins to go around, or goes on."""
+        """Read the records that start to go around, or that continue."""
         assert lap.stretch is not None
         self._reader.begin_round(lap.stretch, self.work.task)
         if lap.takes:
@@ -88,7 +87,7 @@ class Laps:
             self._reader.turn_to(self._come_back(lap.comes_back, chunked=False), comes_back=True)
 
     def _come_back(self, refs: dict[str, list[ExchangeRef]], chunked: bool = True) -> list[Input]:
-        """The inputs that have what came around the circle."""
+        """Return inputs with the records that came around the circle."""
         limits = self._limits if chunked else (sys.maxsize, sys.maxsize)
         for topic, some in refs.items():
             one = self._around[topic]
@@ -97,7 +96,7 @@ class Laps:
         return [one for topic, one in self._around.items() if topic in refs]
 
     def _all_of(self, inputs: list[Input]) -> Iterator[tuple[Chunk, None]]:
-        """All that there is of some inputs, chunk by chunk."""
+        """Yield all records of some inputs, chunk by chunk."""
         if not inputs:
             return
         self._turn_to(inputs, self._limits[0])
@@ -105,10 +104,10 @@ class Laps:
             yield chunk, None
 
     def answer(self, lap: Lap, is_on_its_way: bool, is_full: bool) -> TaskDone:
-        """What the task answers between two laps.
+        """Return the task's answer between two laps.
 
         Args:
-            is_on_its_way: whether a chunk goes around, and has not come through all steps yet.
+            is_on_its_way: whether a chunk goes around and has not passed all steps yet.
             is_full: whether the task wants the commit soon.
         """
         head = until = None
@@ -119,6 +118,6 @@ class Laps:
         return TaskDone(self.work.task, exchange=self.outlets.end_lap(), lap=LapDone(head, until, is_full))
 
     def give_up(self) -> None:
-        """Let go of the files that were being written."""
+        """Abandon the files that were being written."""
         error = RuntimeError("the attempt was given up")
         self.outlets.__exit__(RuntimeError, error, None)

@@ -1,8 +1,9 @@
-"""What queries ask of tasks while they work: reads of stores with all that is written and not committed yet.
+"""Live queries: reads of running tasks' stores that include uncommitted writes.
 
-Under ``READ_UNCOMMITTED`` (KIP-892, at least once) a query sees writes at once. They are where the task is, so the
-question goes there, as plain data that any connection may carry, and is answered between two chunks: by whoever works
-on the tasks, or by whoever asks while nobody does. Neither waits for longer than a chunk, or an answer, takes.
+Under ``READ_UNCOMMITTED`` (KIP-892, at least once) a query sees writes at once. Only the task has them, so the question
+goes there, as plain data that any connection can carry, and is answered between two chunks. The answer comes from the
+thread that runs the tasks, or from the asking thread while none runs. Neither waits longer than one chunk or one answer
+takes.
 """
 
 from __future__ import annotations
@@ -24,34 +25,34 @@ from penstock.state.store import StateStore
 READS = frozenset(
     ("get_one", "range", "rows", "fetch", "scan_windows", "find_sessions", "scan_sessions", "fetch_session", "versions")
 )
-"""What may be asked: the methods of stores that only read."""
+"""The permitted reads: the methods of stores that only read."""
 
 
 class StoreQuestion(msgspec.Struct, frozen=True, tag=True):
-    """An order: read from the store of a task as it is now."""
+    """A request: read from the store of a task in its present state."""
 
     task: str
     store: str
     read: str
     """The method of the store."""
     arguments: bytes = b"\x90"
-    """Its arguments, as MessagePack: bytes, numbers, truth values and None."""
+    """Its arguments, as MessagePack: bytes, numbers, booleans and None."""
     limit: int | None = None
-    """How many rows to answer with at most."""
+    """Most rows to answer with."""
 
 
 class StoreAnswer(msgspec.Struct, frozen=True, tag=True):
-    """What was read."""
+    """The answer to a ``StoreQuestion``."""
 
     is_here: bool
-    """Whether the task is at work there; if not, what is committed is all there is."""
+    """Whether the task runs there; if not, only committed state exists."""
     rows: bytes = b"\xc0"
     """A row or None, or a list of rows, as MessagePack."""
     error: str = ""
 
 
 class LiveTasks:
-    """The tasks of a running application, for those who ask.
+    """The tasks of a running application, for queries.
 
     Args:
         ask: takes a question to its task, wherever that is; from any thread but the one that makes commits.
@@ -62,15 +63,15 @@ class LiveTasks:
         self.ask = ask
 
     def task_names(self, sub: int) -> list[str]:
-        """The tasks of a sub-topology."""
+        """Return the tasks of a sub-topology."""
         return [str(TaskId(sub, partition)) for partition in range(self._layout.tasks[sub])]
 
 
 class Desk:
-    """Where questions wait for a moment at which nobody works on the tasks.
+    """Queue of questions, answered while no thread runs the tasks.
 
     Args:
-        find: the store of a task, by their names; None where the task is not at work here.
+        find: returns the store of a task, by their names; None if the task does not run here.
     """
 
     def __init__(self, find: Callable[[str, str], StateStore | None]):
@@ -80,27 +81,27 @@ class Desk:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """While somebody works on the tasks."""
+        """Context in which the tasks run."""
         with self._working:
             yield
             self.answer()
         self._answer_if_free()
 
     def answer(self) -> None:
-        """Answer what was asked until now; for whoever works on the tasks, between two chunks."""
+        """Answer the waiting questions; called between two chunks by the thread that runs the tasks."""
         while self._waiting:
             question, answer = self._waiting.popleft()
             answer.set_result(self._answer(question))
 
     def ask(self, question: StoreQuestion) -> StoreAnswer:
-        """The answer to a question; from any thread but the one that works on the tasks."""
+        """Return the answer to a question; from any thread but the one that runs the tasks."""
         answer: Future[StoreAnswer] = Future()
         self._waiting.append((question, answer))
         self._answer_if_free()
         return answer.result()
 
     def _answer_if_free(self) -> None:
-        """Whoever works looks again once he has stopped, so nothing that was asked is left lying."""
+        """Answer waiting questions if no thread runs the tasks. A running thread answers the rest when it stops."""
         while self._waiting and self._working.acquire(blocking=False):
             try:
                 self.answer()
@@ -115,7 +116,7 @@ class Desk:
             return StoreAnswer(True, msgspec.msgpack.encode(_read(store, question)))
         except PenstockError as error:
             return StoreAnswer(True, error=str(error))
-        except Exception as error:  # it is the question's, and the work goes on
+        except Exception as error:  # the question is at fault, and the work continues
             return StoreAnswer(True, error=f"{type(error).__name__}: {error}")
 
 

@@ -1,10 +1,10 @@
-"""What several tasks send through a repartition topic, in the order of time.
+"""Merges what several tasks send through a repartition topic, in time order.
 
-In Kafka Streams the tasks before a repartition topic take turns, and while they keep up with their input, what they
-send is nearly in the order of time. Here a task may work off hours of input in one commit before the next task does.
-So each record goes along with its *clock*: how far the task that sent it had come in time, by the records it had read.
-Behind the topic the record with the lowest clock goes first, as if all had been sent live; and where a task before it
-has more to read, nothing is taken that goes behind what that task may still send.
+In Kafka Streams the tasks before a repartition topic take turns, and while they keep up with their input, their output
+is nearly in time order. Here a task may process hours of input in one commit before the next task does. So each record
+carries its *clock*: the highest time of the records that its sending task had read. After the topic the record with the
+lowest clock goes first, as if all had been sent live. If a sending task has more to read, no record is taken that comes
+after what that task may still send.
 
     task 0_0 sent   10  20        40          and has read up to 40; it may still send 41, 50, ...
     task 0_1 sent      15     30        60    and has read all there is
@@ -29,7 +29,9 @@ from penstock.storage import Storage
 
 
 class Bound(NamedTuple):
-    """Before which place in a repartition topic nothing more will come: a clock, and of equals the order of tasks."""
+    """The place in a repartition topic before which nothing more will come: a clock; equal clocks are ordered by
+    task.
+    """
 
     clock: int
     task: TaskId
@@ -40,15 +42,15 @@ class Bound(NamedTuple):
 
 
 class MergedExchange:
-    """The records of one partition of a repartition topic, by clock; of equals by task, then as the task sent them.
+    """The records of one partition of a repartition topic, by clock, then by task, then in the order of sending.
 
     Args:
-        refs: what waits, in the order of sending.
+        refs: the waiting records, in the order of sending.
         start: the offset of the first record.
-        bound: nothing behind this place is given.
-        records: how many records are given at once, at most.
+        bound: nothing after this place is returned.
+        records: how many records are returned at once, at most.
         nbytes: how many bytes they have, at most, or one record's.
-        by_cause: whether of equal clocks the causes decide, and not the tasks (``meetings.py``).
+        by_cause: whether equal clocks are ordered by cause instead of by task (``meetings.py``).
     """
 
     def __init__(
@@ -72,7 +74,7 @@ class MergedExchange:
         self._nbytes = nbytes
         self._by_cause = by_cause
         self._given: list[IntArray] = []
-        """Of which channels the records are that were given so far."""
+        """The channel of each record returned so far."""
 
     def __iter__(self) -> Iterator[Records]:
         offset = self._start
@@ -87,7 +89,9 @@ class MergedExchange:
                 offset += len(records)
 
     def _counts(self) -> list[int]:
-        """How many records of each channel may go now: none behind what a channel may have besides."""
+        """Return how many records of each channel may be taken now: none after what another channel may still
+        receive.
+        """
         unread = [one for one in self._channels if one.may_have_more]
         bounds = [] if self._by_cause else [Bound(int(one.clock[-1]), one.task) for one in unread]
         bound = min(bounds if self._bound is None else [*bounds, self._bound], default=None)
@@ -98,7 +102,7 @@ class MergedExchange:
         return counts if sum(map(bool, counts)) <= 1 else self._within_limits(counts)
 
     def _within_limits(self, counts: list[int]) -> list[int]:
-        """How many of each make up the first that are not too many together."""
+        """Return how many of each channel form the longest prefix within the limits."""
         _, order, which = self._next(counts)
         first = order[: self._records]
         sizes = np.concatenate([one.sizes(count) for one, count in zip(self._channels, counts, strict=True)])
@@ -106,8 +110,7 @@ class MergedExchange:
         return [int(number) for number in np.bincount(which[first[:count]], minlength=len(counts))]
 
     def _next(self, counts: list[int]) -> tuple[IntArray, IntArray, IntArray]:
-        """The clocks of the next records of each channel, one channel after the other; their order; and which channels
-        these are."""
+        """Return the clocks of the next records, channel after channel, their order, and the channel of each."""
         clock = np.concatenate([one.clock[:count] for one, count in zip(self._channels, counts, strict=True)])
         if self._by_cause:
             cause = np.concatenate([one.cause[:count] for one, count in zip(self._channels, counts, strict=True)])
@@ -126,13 +129,13 @@ class MergedExchange:
         begin = 0
         for piece in pieces:
             end = begin + len(piece)
-            # the clock of the sender says where the records come from in tests, see ``ArrivalReader``
+            # in tests the sender's clock tells where records come from, see ``ArrivalReader``
             places = {"offsets": offsets_from(offset + begin, len(piece)), "clock": clock[begin:end]}
             yield piece.with_columns(arrival=piece.clock, **places)
             begin = end
 
     def left(self, taken: int) -> list[ExchangeRef]:
-        """What is left when so many of the records that were given were taken."""
+        """Return references to the records left when so many of those returned were taken."""
         given = np.concatenate([np.zeros(0, np.int64), *self._given])
         counts = np.bincount(given[:taken], minlength=len(self._channels)).tolist()
         return [
@@ -143,26 +146,26 @@ class MergedExchange:
 
 
 class _Channel:
-    """What one task sent, in its order."""
+    """The records that one task sent, in its order."""
 
     def __init__(self, storage: Storage, task: str, refs: list[ExchangeRef], by_cause: bool):
         self.task = TaskId.parse(task) if task else TaskId(-1, -1)
         self.refs = refs
         self.may_have_more = True
         self.clock: IntArray = np.zeros(0, np.int64)
-        """The highest clock up to each of the records that wait: a late one goes directly behind what was before it."""
+        """The highest clock up to each waiting record: a late record goes directly after its predecessor."""
         self._pieces = read_exchange(storage, refs)
         self._waiting: list[Records] = []
         self._nbytes = 0
         self._by_cause = by_cause
         self.cause: IntArray = np.zeros(0, np.int64)
-        """What caused each of them, where that decides."""
+        """The cause of each of them, if causes decide."""
         self._taken: list[IntArray] = []
         self._highest = refs[0].clock
         """The clock of the last record that was taken."""
 
     def fill(self, records: int, nbytes: int) -> None:
-        """Have so many records or bytes waiting, if there are so many."""
+        """Load so many waiting records or bytes, if there are so many."""
         found = []
         waiting = len(self.clock)
         while self.may_have_more and waiting < records and self._nbytes < nbytes:
@@ -183,7 +186,7 @@ class _Channel:
                 self.cause = in_order(self.clock, np.concatenate([self.cause, _causes_of(found)]))
 
     def sizes(self, count: int) -> IntArray:
-        """How many bytes each of the next records has."""
+        """Return the sizes of the next records in bytes."""
         found = [np.zeros(0, np.int64)]
         for piece in self._waiting:
             if count <= 0:
@@ -193,16 +196,16 @@ class _Channel:
         return np.concatenate(found)
 
     def up_to(self, bound: Bound) -> int:
-        """How many of the records that wait go before a place, or stand there."""
+        """Return how many waiting records come before a place, or are at it."""
         return int(np.searchsorted(self.clock, bound.clock, "right" if self.task <= bound.task else "left"))
 
     def up_to_cause(self, clock: int, cause: int, task: TaskId) -> int:
-        """How many of the records that wait go before a place, or stand there."""
+        """Return how many waiting records come before a place, or are at it."""
         first, end = (int(np.searchsorted(self.clock, clock, side)) for side in ("left", "right"))
         return first + int(np.searchsorted(self.cause[first:end], cause, "right" if self.task <= task else "left"))
 
     def take(self, count: int) -> list[Records]:
-        """The next records."""
+        """Remove and return the next records."""
         self.cause = self.cause[count:]
         self._taken.append(self.clock[:count])
         self._highest = int(self.clock[count - 1]) if count else self._highest
@@ -219,7 +222,7 @@ class _Channel:
         return taken
 
     def clock_at(self, number: int) -> int:
-        """The clock of the record of this number; ``EARLIEST`` when there is none."""
+        """Return the clock of the record with this number; ``EARLIEST`` if it does not exist."""
         clock = np.concatenate([*self._taken, self.clock])
         if number == len(clock):
             self.fill(1, sys.maxsize)

@@ -1,4 +1,4 @@
-"""What can be seen of a task at work and depends on clocks, disks and commits: records by step, latencies, sizes."""
+"""Metrics of a running task that depend on clocks, disks and commits: records by step, latencies, sizes."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from penstock.state.store import StateStore
 from penstock.state.task_state import TaskState
 
 _SECONDS = 1.0
-"""How often stores are measured at most: there may be hundreds of pieces in one."""
+"""How often stores are measured at most: one may consist of hundreds of pieces."""
 
 
 class Observed:
-    """The figures of one task, commit by commit."""
+    """The metrics of one task, commit by commit."""
 
     def __init__(self, state: TaskState):
         self._state = state
         self._measured = float("-inf")
 
     def figures(self, notes: CommitNotes) -> dict[Metric, int]:
-        """Those of a commit."""
+        """Return the metrics of a commit."""
         found = {Metric(PROCESSED, name): records for name, records in notes.processed.items()}
         found |= {self._of_kind(metric): figure for metric, figure in notes.observed.items()}
         now = time.monotonic()
@@ -40,7 +40,7 @@ class Observed:
         found = {}
         for store in self._state.stores.values():
             if isinstance(store, UserStore):
-                continue  # to count may be long work there
+                continue  # counting may take long there
             pieces, kind = store.pieces(), "in-memory" if store.in_memory else "rocksdb"
             rows = store.approximate_rows()
             found[Metric(STATE_ROWS, store.name, kind)] = rows
@@ -49,13 +49,13 @@ class Observed:
         return found
 
     def _of_kind(self, metric: Metric) -> Metric:
-        """A figure of a store, with the store's kind in its tag."""
+        """Return a metric of a store, with the store's kind in its tag."""
         store = self._state.stores.get(metric.node) if metric.scope == "state" else None
         return metric if store is None else metric._replace(reason=kind_of(store))
 
 
 def kind_of(store: StateStore) -> str:
-    """What Kafka Streams calls a store's kind in tags."""
+    """Return Kafka Streams' name of a store's kind in tags."""
     if isinstance(store, TimeOrderedBuffer):
         return "in-memory-suppression"
     where = "in-memory" if store.in_memory else "rocksdb"

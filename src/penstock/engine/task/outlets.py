@@ -1,4 +1,4 @@
-"""Where the results of one attempt of a task go: files of output topics and of repartition topics."""
+"""Writes the results of one attempt of a task into files of output topics and of repartition topics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from penstock.syncing import passing
 
 @dataclass(frozen=True)
 class Places:
-    """Where topics are, and whose results these are."""
+    """Where topics are, and which task writes."""
 
     log: Log
     storage: Storage
@@ -38,20 +38,20 @@ class Places:
     task: TaskId
     dead_letter_topic: str
     lines: Mapping[str, str]
-    """For each sink where the user wrote it."""
+    """For each sink, the user's file and line."""
 
 
 class Outlets:
-    """The files that one attempt of a task writes its results into; they are finished when the context ends well.
+    """The result files of one attempt of a task. Leaving the context finishes them.
 
     Args:
         sinks: the topic of each sink.
         places: where the topics are.
         attempt: part of the names of the files.
-        reader: knows what results came of.
-        context: where it is noted what was put out.
-        circle: the repartition topics that lead around a circle, of which a file is finished in each lap.
-        meeting: the repartition topics in which causes go along.
+        reader: knows the input records that results come from.
+        context: counts the records written.
+        circle: the repartition topics that lead around a circle; each lap finishes a file of them.
+        meeting: the repartition topics whose records carry causes.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Outlets:
         self._name = f"{attempt}-{places.task}"
         self._stack = ExitStack()
         self.gathering: Callable[[], AbstractContextManager[None]] = nullcontext
-        """In which files are finished; who sets it makes them durable."""
+        """The finished files, if a caller collects them to make them durable."""
         self._segments: dict[str, SegmentWriter] = {}
         self._exchanges: dict[str, ExchangeWriter] = {}
         self.sinks: dict[str, list[Segment]] = {}
@@ -95,8 +95,11 @@ class Outlets:
             self.exchange = {topic: writer.refs() for topic, writer in self._exchanges.items()}
 
     def end_lap(self) -> dict[str, list[ExchangeRef]]:
-        """What was written into the topics of the circle since the last lap. Nobody needs it once the commit is made,
-        so it need not be durable; what is written behind the last lap does."""
+        """Return the records written into the circle's topics since the last lap.
+
+        They are not needed after the commit, so their files need not be durable. Those written after the last lap must
+        be.
+        """
         found = {}
         for topic in self._circle.intersection(self._exchanges):
             writer = self._exchanges.pop(topic)
@@ -107,7 +110,9 @@ class Outlets:
         return found
 
     def write(self, outputs: Outputs) -> None:
-        """Write what reached the sinks; records of several sinks of one topic interleave as they were processed."""
+        """Write the records that reached the sinks. Records of several sinks with one topic interleave in processing
+        order.
+        """
         by_topic: dict[str, list[Batch]] = {}
         for name, batches in outputs.items():
             for batch in batches:
@@ -126,7 +131,7 @@ class Outlets:
                     self._writer(topic).write(partition, *columns, placed=part.to_partition is None)
 
     def _taken(self, sink: str, topic: str, batch: Batch) -> Batch:
-        """The records that their topic takes; the others have failed."""
+        """Return the records that their topic accepts; the others have failed."""
         if topic in self._places.internal:
             return batch
         records = Records(-1, batch.key.encoded(), batch.value.encoded(), batch.timestamp, batch.headers)
@@ -144,7 +149,7 @@ class Outlets:
         self._context.see_latency(sink, batch.timestamp)
 
     def _by_topic(self, sink: str, batch: Batch) -> Iterator[tuple[str, Batch]]:
-        """The records of each topic that a sink's records go to."""
+        """Yield the topics that a sink's records go to, with the records of each."""
         if batch.to_topic is None:
             yield self._sinks[sink], batch
             return
@@ -152,7 +157,7 @@ class Outlets:
             yield topic, replace(batch.keep(batch.to_topic == topic), to_topic=None)
 
     def _route(self, batch: Batch, count: int) -> Iterator[tuple[int, Batch]]:
-        """The records of each partition of a topic that has so many."""
+        """Yield the partitions of a topic with so many, with the records of each."""
         if count == 1:
             yield 0, batch
         elif batch.to_partition is not None:
@@ -188,7 +193,7 @@ class Outlets:
         return writer
 
     def dead_letters(self, letters: list[DeadLetter]) -> None:
-        """Write failed records into the dead letter topic, as they came, with the reason in their headers."""
+        """Write failed records into the dead letter topic unchanged, with the reason in their headers."""
         if not letters:
             return
         topic = self._places.dead_letter_topic
@@ -201,7 +206,7 @@ class Outlets:
 
 
 def _bytes_only(batch: Batch) -> Batch:
-    """The batch without the Python values of its columns, which nobody needs any more."""
+    """Return the batch without the Python values of its columns, which are no longer needed."""
     key, value = (
         BytesColumn(batch.key.encoded(), batch.key.serde),
         BytesColumn(batch.value.encoded(), batch.value.serde),

@@ -1,4 +1,4 @@
-"""Records that a task has read, found again by their positions: where they came from, and what caused them."""
+"""Finds records that a task has read by their positions: where they came from, and what caused them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.ops.core.failures import Origin
 
 
 class Piece:
-    """Records that were read, by their positions; a run of positions is kept as its ends."""
+    """Records that were read, with their positions. A run of positions is stored as its ends."""
 
     def __init__(self, topic: str, partition: int, positions: IntArray, records: Records, first_cause: int):
         self.first_cause = first_cause
@@ -29,7 +29,7 @@ class Piece:
         return row if row < len(self._positions) and self._positions[row] == position else None
 
     def rows(self, positions: IntArray) -> tuple[IntArray, BoolArray]:
-        """The rows of those positions that are of this piece, and which these are."""
+        """Return the rows of the positions that are in this piece, and a mask of these positions."""
         if self._positions is None:
             return positions - self.first, np.ones(len(positions), np.bool_)
         rows = np.minimum(np.searchsorted(self._positions, positions), len(self._positions) - 1)
@@ -46,5 +46,5 @@ class Piece:
 
 
 def causes_of(records: Records, rows: IntArray, first: int) -> IntArray:
-    """What some records came of: in a topic of the log, of themselves."""
+    """Return the causes of some records. Records of a log topic are their own cause."""
     return first + records.offsets[rows] if records.cause is None else records.cause[rows]

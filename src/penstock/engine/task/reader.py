@@ -1,8 +1,8 @@
-"""A task's input: the records of its partitions, merged into chunks in the order in which they are processed.
+"""A task's input: the records of its partitions, merged into chunks in processing order.
 
 Each record has a *clock*: the highest timestamp up to it in its partition, in this commit. The lowest clock goes first:
-that is the input whose next record is the earliest, and a late record goes directly behind what was before it. What is
-sent through repartition topics takes the clock of its cause along (``merged.py``).
+the input with the earliest next record is read first, and a late record goes directly after its predecessor. Records
+sent through repartition topics carry the clock of their cause (``merged.py``).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Input:
     """One partition of one topic, as a task reads it."""
 
     source: str
-    """The name of the source that takes it up."""
+    """The name of the source that reads it."""
     topic: str
     partition: int
     partitions: int
@@ -44,31 +44,31 @@ class Input:
     changes: bool = False
     """Whether it carries changes of a table."""
     goes_first: bool = False
-    """Whether all of it comes before other inputs, as global tables do."""
+    """Whether it is read completely before other inputs, like global tables."""
     first_cause: int = 0
-    """In a topic of the log what the record at offset 0 is called as a cause, see ``Meetings``."""
+    """In a topic of the log, the cause number of the record at offset 0, see ``Meetings``."""
     end: int | None = None
-    """In a topic of the log the offset up to which it is read; None where records are counted instead."""
+    """In a topic of the log, the offset at which reading stops; None where records are counted instead."""
     taken: int = 0
     """How many records were taken so far."""
     taken_bytes: int = 0
     may_have_more: bool = True
-    """Whether more may come behind those that wait."""
+    """Whether more records may follow those waiting."""
     until: int = LATEST
     """Records of later clocks are left for another commit."""
     _highest: int = EARLIEST
     _behind: int | None = None
-    """The offset behind the last record that was taken."""
+    """The offset after the last record that was taken."""
     _waiting: list[Records] = field(default_factory=list)
     _waiting_records: int = 0
     _waiting_bytes: int = 0
 
     def come_back(self, pieces: Iterator[Records]) -> None:
-        """Go on with what has come around a circle."""
+        """Continue with the records that have come around a circle."""
         self.pieces, self.may_have_more, self.until, self._highest = pieces, True, LATEST, EARLIEST
 
     def fill(self, records: int, nbytes: int = sys.maxsize) -> None:
-        """Have that many records or bytes waiting, if there are so many."""
+        """Load that many waiting records or bytes, if there are so many."""
         while self.may_have_more and self._waiting_records < records and self._waiting_bytes < nbytes:
             piece = next(self.pieces, None)
             if piece is None:
@@ -83,7 +83,9 @@ class Input:
         return self._waiting_records
 
     def goes_on_at(self, start: int) -> int:
-        """From where the next commit reads when this one began at an offset; offsets may have gaps, also at the end."""
+        """Return the offset where the next commit reads on if this one began at `start`. Offsets may have gaps, also at
+        the end.
+        """
         if self.end is None:
             return start + self.taken
         if self._waiting:
@@ -93,22 +95,22 @@ class Input:
         return start if self._behind is None else self._behind
 
     def clocks(self, records: int) -> IntArray:
-        """Of the next waiting records."""
+        """Return the clocks of the next waiting records."""
         if self.goes_first:
             return np.full(min(records, self.waiting), EARLIEST)
         times = self._of_next(records, lambda piece: piece.timestamp if piece.clock is None else piece.clock)
         return np.maximum.accumulate(np.maximum(times, self._highest))
 
     def causes(self, records: int) -> IntArray:
-        """Of the next waiting records."""
+        """Return the causes of the next waiting records."""
         return self._of_next(records, lambda piece: causes_of(piece, np.arange(len(piece)), self.first_cause))
 
     def timestamps(self, records: int) -> IntArray:
-        """Of the next waiting records."""
+        """Return the timestamps of the next waiting records."""
         return self._of_next(records, lambda piece: piece.timestamp)
 
     def arrivals(self, records: int) -> IntArray:
-        """When the next waiting records, or those that caused them, arrived; empty where the log does not know it."""
+        """Return when the next waiting records, or their causes, arrived; empty if the log does not know."""
         return self._of_next(records, lambda piece: piece.arrival)
 
     def _of_next(self, records: int, column: Callable[[Records], IntArray | None]) -> IntArray:
@@ -123,11 +125,11 @@ class Input:
         return np.concatenate(parts)
 
     def sizes(self, records: int) -> IntArray:
-        """How many bytes each of the next waiting records has."""
+        """Return the sizes of the next waiting records in bytes."""
         return self._of_next(records, lambda piece: piece.slice(0, records).sizes())
 
     def take(self, records: int) -> list[Records]:
-        """The next waiting records."""
+        """Remove and return the next waiting records."""
         taken: list[Records] = []
         left = records
         if records and not self.goes_first:
@@ -159,25 +161,26 @@ class Chunk:
 
 
 class Ahead(NamedTuple):
-    """What a task of a circle has at hand."""
+    """The records that a task of a circle has ready."""
 
     head: int | None
-    """The clock of the next record that it may take; None where there is none."""
+    """The clock of the next record that it may take; None if it has none."""
     until: int | None
-    """To which clock that goes, where there is or may come more behind it; without a record at hand, from which clock
-    on one may come. None where none can."""
+    """The clock up to which the ready records reach, if more may follow them. Without a ready record, the clock from
+    which one may come. None if none can.
+    """
 
 
 class Reader:
     """Gives a task its input, chunk by chunk.
 
-    Where a task reads several partitions, the one whose next record has the lowest timestamp goes first, as in Kafka
+    If a task reads several partitions, the one whose next record has the lowest timestamp goes first, as in Kafka
     Streams.
 
     Args:
         chunk_records: how many records a chunk has at most.
         chunk_bytes: how many bytes a chunk has at most, or one record's.
-        clock: how far in time the commits before have come.
+        clock: the clock that earlier commits have reached.
 
     >>> Reader([], 100).next_chunk() is None
     True
@@ -188,39 +191,40 @@ class Reader:
     ):
         self.inputs = list(inputs)
         self.clock = clock
-        """That of the last record that was taken."""
+        """The clock of the last record that was taken."""
         self._begun_at = clock
         self.awaited: frozenset[str] = frozenset()
-        """The topics of which more may come in time: nothing is taken behind the end of one."""
+        """Topics that may still receive earlier records: at the end of one, nothing more is taken."""
         self.is_meeting = False
-        """Whether what one record causes comes through several topics: of equal times, causes decide."""
+        """Whether results of one record come through several topics; then equal times are ordered by cause."""
         self._active = self.inputs
-        """Those that are read now."""
+        """The inputs that are currently read."""
         self._chunk_records = chunk_records
         self._chunk_bytes = chunk_bytes
         self._bounds: Mapping[str, int] = {}
         self._held_at = LATEST
-        """The lowest clock of which anything may be left to take later."""
+        """The lowest clock of a record that may be left for later."""
         self._until = LATEST
         self._comes_back = False
         self._task = ""
         self._position = 0
         self._begins: list[int] = []
-        """The positions before which nothing is that was read since, at some moments, and how much was read by then."""
+        """Positions that separate earlier reads from later ones, and how many pieces had been read at each."""
         self._read_by: list[int] = []
         self._stretches: list[Stretch] = []
-        """Those that were read of a circle."""
+        """The stretches of a circle that were read."""
         self._of_round: IntArray = np.zeros(0, np.int64)
-        """The positions of the records of the last of them, ascending."""
+        """The positions of the records of the last stretch, ascending."""
         self._clocks: list[IntArray] = []
         self._origins: list[Piece] = []
 
     def hold(self, bounds: Mapping[str, int], until: int = LATEST) -> None:
-        """Take nothing that goes behind what may still come.
+        """Take no record that comes after records still to come.
 
         Args:
-            bounds: for some topics a clock: earlier ones have all come. Of equals, the topics go in order.
-            until: of no topic is anything taken that has a later clock.
+            bounds: a clock for some topics: all records with earlier clocks have come. At equal clocks topics go in
+                order.
+            until: no record with a later clock is taken from any topic.
         """
         self._bounds = bounds
         self._held_at = min([*bounds.values(), *([] if until == LATEST else [until + 1])], default=LATEST)
@@ -238,19 +242,19 @@ class Reader:
         until: int = LATEST,
         comes_back: bool = False,
     ) -> None:
-        """Read some of the inputs from now on.
+        """Read only some of the inputs from now on.
 
         Args:
             records: how many records a chunk has at most.
             nbytes: how many bytes it has at most, or one record's.
-            until: nothing is taken that has a later clock.
-            comes_back: whether these are what comes around a circle.
+            until: no record with a later clock is taken.
+            comes_back: whether these inputs have come around a circle.
         """
         self._active, self._chunk_records, self._chunk_bytes, self._until = inputs, records, nbytes, until
         self._comes_back = comes_back
 
     def begin_round(self, stretch: Stretch, task: str) -> None:
-        """Number the records that come next as a stretch has it for a task, and what comes back because of them."""
+        """Number the next records as the stretch says for this task, and the records that come back because of them."""
         self._task = task
         if not self._stretches or self._stretches[-1] != stretch:
             self._stretches.append(stretch)
@@ -258,7 +262,7 @@ class Reader:
             self._of_round = np.zeros(0, np.int64)
 
     def ahead(self) -> Ahead:
-        """What the next chunk would take."""
+        """Return what the next chunk would take."""
         ready = self._ready()
         times = self._ahead(ready)[1] if ready else np.zeros(0, np.int64)
         is_open = any(one.may_have_more or one.until != LATEST for one in self._active)
@@ -268,7 +272,7 @@ class Reader:
         return Ahead(int(times[0]), int(times[-1]) if is_open else None)
 
     def next_chunk(self) -> Chunk | None:
-        """The next records, or None when all are taken that may be."""
+        """Return the next records, or None if no more may be taken."""
         ready = self._ready()
         if not ready:
             return None
@@ -283,7 +287,7 @@ class Reader:
         return chunk
 
     def _ready(self) -> list[Input]:
-        """The inputs of which something may be taken now."""
+        """Return the inputs from which records may be taken now."""
         for one in self._active:
             one.fill(self._chunk_records, self._chunk_bytes)
         if any(one.topic in self.awaited and not one.waiting for one in self._active):
@@ -291,10 +295,10 @@ class Reader:
         return [one for one in self._active if len(self._upcoming(one, 1))]
 
     def reached(self) -> int:
-        """How far in time the input is read: what is left, and what may still come, is not earlier, unless late.
+        """Return the lowest clock among unread and still expected records; anything earlier that arrives is late.
 
-        No commit lowers it for a late record: the results of that record would overtake those of earlier records on a
-        longer way.
+        A late record does not lower it in later commits: its results would overtake those of earlier records that take
+        a longer way.
         """
         for one in self.inputs:
             one.fill(1)
@@ -303,9 +307,11 @@ class Reader:
         return max(min([*heads, *self._bounds.values()], default=self.clock), self._begun_at)
 
     def clocks(self, positions: IntArray) -> IntArray:
-        """The clocks of the records at some positions; for what no record caused, that of the last one.
+        """Return the clocks of the records at some positions. Results without a cause have the clock of the last
+        record.
 
-        None is lower than how far the commits before have come: who is behind may have what they sent.
+        No clock is below the clock that earlier commits have reached, because tasks downstream may have read their
+        output.
         """
         return np.maximum(self._clocks_of(positions), self._begun_at)
 
@@ -327,19 +333,20 @@ class Reader:
         return found
 
     def roots(self, positions: IntArray) -> IntArray:
-        """What is told, of the records at some positions, to those to whom a circle takes what comes of them: their
-        roots; outside of rounds their clocks."""
+        """Return the numbers that records at some positions pass around a circle: their roots, or outside of rounds
+        their clocks.
+        """
         if not self._stretches:
             return self.clocks(positions)
         last = int(self._of_round[-1]) if len(self._of_round) else self._stretches[-1].first
         return roots_of(np.minimum(positions, last))
 
     def _times(self, one: Input, records: int) -> IntArray:
-        """By what the next records of an input stand among those of others."""
+        """Return the times that order the next records of an input among those of others."""
         return one.clocks(records)
 
     def _upcoming(self, one: Input, records: int) -> IntArray:
-        """The times of the next records of an input that may be taken."""
+        """Return the times of the next records of an input that may be taken."""
         times = self._times(one, records)
         until = min(one.until, self._until)
         if until == LATEST:
@@ -348,7 +355,7 @@ class Reader:
         return times[: beyond[0]] if len(beyond) else times
 
     def _next(self, ready: list[Input]) -> tuple[list[int], list[tuple[IntArray, ...]]]:
-        """How many records of each input come next, and the places of each in the processing order."""
+        """Return how many records of each input come next, and the places of each in processing order."""
         which, times = self._ahead(ready)
         order = self._places(times)
         if len(ready) == 1:
@@ -357,7 +364,7 @@ class Reader:
         return [len(mine) for mine in rows], [tuple(column[mine] for column in order) for mine in rows]
 
     def _ahead(self, ready: list[Input]) -> tuple[IntArray, IntArray]:
-        """Of which inputs the next records are, one after the other, and their times."""
+        """Return the input number of each of the next records, and their times."""
         if len(ready) == 1:
             times = self._upcoming(ready[0], self._chunk_records)
             times = times[: self._within_bytes(ready[0].sizes(len(times)))]
@@ -365,7 +372,9 @@ class Reader:
         return self._interleaved(ready)
 
     def _interleaved(self, ready: list[Input]) -> tuple[IntArray, IntArray]:
-        """As ``_ahead``, of several inputs. Nothing is taken beyond the end of what waits of one that may have more."""
+        """Like ``_ahead``, for several inputs. Stops at the end of the waiting records of an input that may have
+        more.
+        """
         every = [self._upcoming(one, self._chunk_records) for one in ready]
         times = np.concatenate(every)
         which = np.repeat(np.arange(len(ready)), [len(t) for t in every])
@@ -380,12 +389,12 @@ class Reader:
         return which[order], times[order]
 
     def _by_causes(self, ready: list[Input], every: list[IntArray]) -> IntArray:
-        """The order of the next records by times, of equal times by causes."""
+        """Return the order of the next records by time; equal times are ordered by cause."""
         causes = [in_order(times, one.causes(len(times))) for one, times in zip(ready, every, strict=True)]
         return np.lexsort((np.concatenate(causes), np.concatenate(every)))
 
     def _places(self, times: IntArray) -> tuple[IntArray, ...]:
-        """Where the next records stand in the processing order, by their times."""
+        """Return the places of the next records in processing order, by their times."""
         number = np.arange(self._position, self._position + len(times))
         if not self._stretches:
             self._clocks.append(times)
@@ -399,7 +408,7 @@ class Reader:
         return positions, number
 
     def _within_bytes(self, sizes: IntArray) -> int:
-        """How many of the next records, which have these sizes, a chunk may have: one at least."""
+        """Return how many of the next records, which have these sizes, fit into a chunk; at least one."""
         return max(int(np.searchsorted(np.cumsum(sizes), self._chunk_bytes, "right")), 1)
 
     def _add(self, chunk: Chunk, one: Input, pieces: list[Records], order: tuple[IntArray, ...]) -> None:
@@ -421,8 +430,10 @@ class Reader:
         self._read_by.append(len(self._origins))
 
     def _found(self, positions: IntArray) -> Iterator[tuple[Piece, IntArray, IntArray]]:
-        """What was read at some positions, which never decrease: the pieces, the rows in them, and which of the
-        positions these have."""
+        """Yield what was read at some positions, which must not decrease.
+
+        Each item is a piece, the rows in it, and a mask of the positions that these rows have.
+        """
         mark = bisect_right(self._begins, int(positions[0])) - 1 if len(positions) else -1
         for piece in self._origins[self._read_by[mark] if mark >= 0 else 0 :]:
             first, end = np.searchsorted(positions, [piece.first, piece.last + 1])
@@ -431,7 +442,7 @@ class Reader:
                 yield piece, rows, first + np.flatnonzero(found)
 
     def origin(self, position: int) -> Origin:
-        """Where the record at a position came from."""
+        """Return where the record at a position came from."""
         for piece in reversed(self._origins):
             if piece.first <= position <= piece.last:
                 row = piece.row(position)
@@ -440,24 +451,26 @@ class Reader:
         return Origin("unknown", -1, -1, None, None, -1)
 
     def offsets(self, positions: IntArray) -> IntArray:
-        """The offsets of the records at some positions, -1 where there is none; the positions never decrease."""
+        """Return the offsets of the records at some positions, -1 if none. Positions must not decrease."""
         offsets = np.full(len(positions), -1, np.int64)
         for piece, rows, here in self._found(positions):
             offsets[here] = piece.records.offsets[rows]
         return offsets
 
     def causes(self, positions: IntArray) -> IntArray:
-        """Which records of the log caused those at some positions, -1 where none did; the positions never decrease."""
+        """Return the causes of the records at some positions, -1 if none. Positions must not decrease."""
         causes = np.full(len(positions), -1, np.int64)
         for piece, rows, here in self._found(positions):
             causes[here] = causes_of(piece.records, rows, piece.first_cause)
         return causes
 
     def origins(self, positions: IntArray, names: Mapping[str, str]) -> Origins:
-        """Where the records at some positions came from, nowhere for what none caused; the positions never decrease.
+        """Return where the records at some positions came from; results without a cause have no origin.
+
+        The positions must not decrease.
 
         Args:
-            names: those that topics have in Kafka.
+            names: the topics' names in Kafka.
         """
         topics: dict[str, int] = {}
         number, partition, offset = np.full((3, len(positions)), -1, np.int64)

@@ -1,6 +1,6 @@
-"""Chunks cut into runs, where processors share stores.
+"""Cuts chunks into runs, where processors share stores.
 
-Within a run the records reach only one of the steps that share a store; a record that reaches several is a run of its
+Within a run the records reach only one of the steps that share a store. A record that reaches several is a run of its
 own, and goes through them depth first (``depth_first.py``).
 """
 
@@ -15,10 +15,10 @@ from penstock.engine.task.steps import Inputs
 
 
 def runs(sharing: Sharing, inputs: Inputs, singly: bool) -> Iterator[Inputs]:
-    """A chunk's runs, in order.
+    """Yield the runs of a chunk, in order.
 
     Args:
-        singly: cut behind each record, whatever it reaches.
+        singly: cut after each record, whatever it reaches.
     """
     if not inputs:
         yield inputs
@@ -38,7 +38,7 @@ def runs(sharing: Sharing, inputs: Inputs, singly: bool) -> Iterator[Inputs]:
 
 
 def _bounds(sharing: Sharing, names: list[str], sources: np.ndarray) -> list[int]:
-    """The numbers of the records with which runs begin."""
+    """Return the numbers of the records at which runs begin."""
     bounds: list[int] = []
     together: set[str] = set()
     stretches = [0, *(np.flatnonzero(np.diff(sources)) + 1).tolist()]

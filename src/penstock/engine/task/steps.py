@@ -1,4 +1,4 @@
-"""The steps of a task, wired up, and what goes in and comes out."""
+"""The connected steps of a task, and the types of their input and output."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from penstock.ops.core.operator import Collector, Operator
 from penstock.plan.physical import Part
 
 Inputs = dict[str, Batch]
-"""Records by the names of the sources that they go into."""
+"""Records by the names of the sources that they enter."""
 
 Outputs = dict[str, list[Batch]]
-"""What reached each sink, by its name."""
+"""The output of each sink, by its name."""
 
 Write = Callable[[Outputs], None]
-"""Takes what reached the sinks."""
+"""Takes the output of the sinks."""
 
 Own = Mapping[int, Callable[[Collector], None]]
-"""The steps that have something to send on of themselves, by their numbers, and what emits it."""
+"""Steps that send records on their own, by their numbers, with the function that emits them."""
 
 
 class Inlet(NamedTuple):
-    """One of the steps whose results come into a step."""
+    """The connection from a step to a step below it."""
 
     above: int
-    """Its number."""
+    """The number of the step above."""
     branch: int
-    """Which of its branches comes here."""
+    """The branch of that step that comes here."""
     turn: int | None
-    """How many of the steps behind it get a record before this one; None when it is the only one."""
+    """How many of its children get a record before this one; None if this is the only one."""
 
     def taken(self, batch: Batch) -> Batch:
-        """What comes in of a batch that the step above emits."""
+        """Return the part of a batch from the step above that comes in here."""
         return batch if self.turn is None else batch.on_branch(self.turn)
 
 
@@ -44,24 +44,24 @@ class Step(NamedTuple):
     operator: Operator
     inlets: tuple[Inlet, ...]
     alone: tuple[int, ...]
-    """The steps behind it, if its results meet nothing else on their way and so may go down in pieces."""
+    """The steps below it, if its results are merged with no others and so may be passed down in pieces."""
     lap: int
-    """In which lap around a circle it has its turn."""
+    """The lap around a circle in which it has its turn."""
 
 
 class Gathered(Collector):
-    """What a step sends on, until somebody takes it."""
+    """Collects a step's output until it is taken."""
 
     def __init__(self) -> None:
         self.pieces: list[tuple[int | None, Batch]] = []
-        """Each with its branch."""
+        """Each batch with its branch."""
 
     def emit(self, batch: Batch | None, branch: int | None = None) -> None:
         if batch is not None and len(batch):
             self.pieces.append((branch, batch))
 
     def batch(self, branch: int = 0) -> Batch | None:
-        """All that went down a branch, in processing order; None for no records."""
+        """Return all output of a branch, in processing order; None if empty."""
         pieces = [batch for to, batch in self.pieces if to is None or to == branch]
         if len(pieces) > 1:
             return merge(pieces)

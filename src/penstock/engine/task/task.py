@@ -1,4 +1,4 @@
-"""A task at work: one sub-topology on one partition, from its input to files that a commit can make visible."""
+"""A running task: one sub-topology on one partition, from its input to files that a commit can make visible."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ from penstock.storage import FileRef, Storage
 from penstock.times import wall_clock_ms
 
 Left = dict[str, list[ExchangeRef]]
-"""What a task did not take of repartition topics."""
+"""The records that a task did not take from repartition topics."""
 
 
 class Task:
     """One task of an application, with its state open.
 
     Args:
-        share: how much it works on at once and takes in one commit: one part of so many of what the settings say.
-        checkpoint: where its state is kept, if not in the storage of what it sends to other tasks.
+        share: divides the settings' limits on the size of a chunk and of a commit.
+        checkpoint: where its state is stored, if not in the storage of the records it sends to other tasks.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Task:
         self.pending: tuple[int, str] | None = None
         """The commit and the attempt whose changes the state holds uncommitted."""
         self.ordered_at = 0
-        """The driver's wall clock when it said that something is due, in ms; 0 where the order does not say so."""
+        """The driver's wall clock when it found something due, in ms; 0 if the order does not say so."""
         self._partitions = layout.partitions
         self.settings = settings
         self._log = log
@@ -87,12 +87,12 @@ class Task:
         self._circle = layout.circle_of(id_.sub) or NO_CIRCLE
         self._meetings = layout.meetings
         self._laps: Laps | None = None
-        """What it does in the attempt that is under way, where it goes around a circle."""
+        """Its laps in the running attempt, if it is part of a circle."""
         self.flow = Flow(topology, self.sub, self.state, self.context, caching, id_.partition == 0, self._circle)
         self.between_chunks: Callable[[], None] = lambda: None
-        """Called after every chunk, when nothing is in the middle of anything."""
+        """Called after every chunk, when the state is consistent."""
         self.gathering: Callable[[], AbstractContextManager[None]] = nullcontext
-        """In which files are finished; who sets it makes them durable."""
+        """The finished files, if a caller collects them to make them durable."""
         self._sinks = {part.name: part.topics[0] for part in self.sub.parts if part.kind == "sink" and part.topics}
         internal = topology.internal_topics
         self._topic_names = topic_names(topology, layout.application_id)
@@ -101,7 +101,7 @@ class Task:
         self._places = Places(log, storage, layout.partitions, internal, id_, letters, lines)
 
     def _facts(self, topology: Topology, layout: Layout) -> TaskFacts:
-        """What the steps are told of the task."""
+        """Return the facts about the task that steps need."""
         settings = self.settings
         return TaskFacts(
             task=str(self.id),
@@ -118,7 +118,9 @@ class Task:
         )
 
     def _wall_clock_ms(self) -> int:
-        """The wall clock, which is not behind the driver's: or it would say again and again that something is due."""
+        """Return the wall clock, never behind the driver's: otherwise the driver would find the same thing due
+        again.
+        """
         return max(wall_clock_ms(), self.ordered_at)
 
     def _origin(self, position: int) -> Origin:
@@ -131,7 +133,7 @@ class Task:
         return self.reader.origins(positions, self._topic_names)
 
     def run(self, work: TaskWork, commit: int, attempt: str) -> TaskDone:
-        """Read what there is to read, up to the limits of a commit, and write everything but the commit itself."""
+        """Read the work's input, up to the limits of a commit, and write everything but the commit itself."""
         if work.lap is not None:
             return self._lapped(work, work.lap, commit, attempt)
         exchanges = self.begin(work)
@@ -142,7 +144,7 @@ class Task:
         return self.done(work, commit, attempt, outlets, left, records)
 
     def is_on_its_way(self, attempt: str) -> bool:
-        """Whether the task goes around a circle in an attempt, and has not ended."""
+        """Return whether the task goes around a circle in an attempt, and has not finished."""
         return self._laps is not None and self._laps.attempt == attempt
 
     def _lapped(self, work: TaskWork, lap: Lap, commit: int, attempt: str) -> TaskDone:
@@ -164,7 +166,7 @@ class Task:
         return self.done(laps.work, commit, attempt, laps.outlets, left, laps.records)
 
     def begin(self, work: TaskWork) -> dict[str, MergedExchange]:
-        """Begin to read; what waits in repartition topics."""
+        """Begin to read. Return the records that wait in repartition topics."""
         self.context.commit.begin(work.more_is_waiting)
         limits = self.settings.chunk_records, self.settings.chunk_bytes
         exchanges = self._exchanges(work)
@@ -175,14 +177,14 @@ class Task:
         return exchanges
 
     def outlets(self, attempt: str) -> Outlets:
-        """Where results go."""
+        """Return the outlets for results."""
         around, meeting = self._circle.topics, self._meetings.topics
         outlets = Outlets(self._sinks, self._places, attempt, self.reader, self.context, around, meeting)
         outlets.gathering = self.gathering
         return outlets
 
     def finish(self, work: TaskWork, outlets: Outlets, left: Left) -> None:
-        """Do what is done at the end of each commit."""
+        """Do the work at the end of each commit."""
         self.context.commit.more_is_waiting = work.more_is_waiting or bool(left)
         if work.advances:
             self.flow.advance_time(work.advances, outlets.write)
@@ -192,7 +194,7 @@ class Task:
         outlets.dead_letters(self._take_dead_letters())
 
     def done(self, work: TaskWork, commit: int, attempt: str, outlets: Outlets, left: Left, records: int) -> TaskDone:
-        """What a commit is to say of this task, once all of its results are written."""
+        """Return the task's part of a commit, once all of its results are written."""
         self._note_read()
         self.state.prepare()
         crash_point("before-delta")
@@ -220,7 +222,7 @@ class Task:
         )
 
     def _figures(self) -> dict[Metric, int]:
-        """What can be seen of this commit, and of what this process did with the checkpoint's storage until now."""
+        """Return the metrics of this commit, and of this process's use of the checkpoint's storage so far."""
         requests = {Metric(name): figure for name, figure in self.checkpoint.take_counts().items()}
         return {**self._observed.figures(self.context.commit), **requests}
 
@@ -236,7 +238,7 @@ class Task:
         return records
 
     def work_on(self, chunk: Chunk, outlets: Outlets, lap: int | None = None) -> None:
-        """Take a chunk through the steps, or around a circle up to the end of a lap."""
+        """Run a chunk through the steps, or around a circle up to the end of a lap."""
         began = time.perf_counter_ns()
         with _without_garbage_collection():
             if lap is None:
@@ -249,7 +251,9 @@ class Task:
             self.between_chunks()
 
     def is_full(self, nbytes: int) -> bool:
-        """Whether it has taken as much as it may in one commit, when it is so many bytes, or wants one soon."""
+        """Return whether it has taken as much as it may in one commit, given the bytes taken, or wants a commit
+        soon.
+        """
         return nbytes >= self.settings.commit_max_bytes or self._is_crowded() or self.context.commit.is_asked_for
 
     def _note_chunk(self, records: int, nanoseconds: int) -> None:
@@ -257,24 +261,24 @@ class Task:
         see(PROCESSED, records, scope="task")
         see("process-latency-sum", nanoseconds, scope="task")
         see("process-latency-recordings", records, scope="task")
-        if records:  # a lap may only go on with what an earlier one read
+        if records:  # a lap may only continue an earlier one's records
             see("process-latency-max", nanoseconds // records, scope="task")
 
     def _note_read(self) -> None:
-        """What was read of each topic."""
+        """Count the records read from each topic."""
         for one in self.reader.inputs:
             if one.taken:
                 self.context.see("records-consumed-total", one.taken, one.source, one.topic, "topic")
                 self.context.see("bytes-consumed-total", one.taken_bytes, one.source, one.topic, "topic")
 
     def left(self, exchanges: dict[str, MergedExchange]) -> Left:
-        """What is left of the repartition topics."""
+        """Return the records that are left in the repartition topics."""
         taken = {one.topic: one.taken for one in self.reader.inputs}
         left = {topic: exchange.left(taken[topic]) for topic, exchange in exchanges.items()}
         return {topic: refs for topic, refs in left.items() if refs}
 
     def rollback(self) -> None:
-        """Take back what the transaction wrote; processors, which may know of it, are made anew."""
+        """Roll back the transaction's writes. Processors, which may depend on them, are created again."""
         self._give_up_laps()
         self.state.rollback()
         self.flow.restart()
@@ -285,7 +289,7 @@ class Task:
             laps.give_up()
 
     def abandon(self) -> None:
-        """Let go of everything as it is on disk."""
+        """Close everything and leave the files as they are on disk."""
         self._give_up_laps()
         try:
             self.flow.close()
@@ -293,13 +297,13 @@ class Task:
             self.state.abandon()
 
     def close(self) -> None:
-        """Let go of everything; what is committed is flushed."""
+        """Close everything; committed state is flushed."""
         self._give_up_laps()
         self.flow.close()
         self.state.close()
 
     def _exchanges(self, work: TaskWork) -> dict[str, MergedExchange]:
-        """What waits for the task in repartition topics."""
+        """Return the records that wait for the task in repartition topics."""
         limits = self.settings.chunk_records, self.settings.chunk_bytes
         found = {}
         for topic, refs in work.exchange.items():
@@ -310,7 +314,7 @@ class Task:
         return found
 
     def _is_crowded(self) -> bool:
-        """Whether the stores hold as many uncommitted writes as they may (KIP-892)."""
+        """Return whether the stores hold as many uncommitted writes as they may (KIP-892)."""
         if self.state.is_crowded_by_uncommitted():
             return True
         limits = self.settings
@@ -381,8 +385,11 @@ class Task:
 
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """Python's cycle collector looks through all young objects again and again while a chunk makes many of them; a
-    loop over pairs takes a quarter of the time without it. Between chunks it does its work."""
+    """Disable Python's cycle collector while a chunk runs.
+
+    It scans all young objects repeatedly while a chunk makes many of them: a loop over pairs takes a quarter of the
+    time without it. It runs between chunks.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""The steps of a task: made, put in order and wired up, once for each start."""
+"""Builds the steps of a task, orders and connects them, once for each start."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from penstock.state.task_state import TaskState
 
 @dataclass(frozen=True)
 class Wiring:
-    """The steps of a task, and how records go through them."""
+    """The steps of a task and their connections."""
 
     steps: list[Step]
-    """Each behind those whose results it takes, or whose tables it looks into."""
+    """Each after the steps whose results it reads, or whose tables it looks up."""
     below: list[list[int]]
-    """For each step the numbers of those behind it, in the order in which a record goes down its branches."""
+    """For each step the numbers of those below it, in the order in which a record goes down its branches."""
     groups: dict[int, tuple[Group, list[int]]]
-    """The processors that work as one, with the numbers of their steps, by the last of these."""
+    """The processors that run as one, with the numbers of their steps, keyed by the last of these."""
     sharing: Sharing
-    """Who shares stores, and so which records go depth first."""
+    """Which steps share stores, and so which records go depth first."""
     views: dict[str, RecordView]
     """The record views of the stores that processors have."""
     own_sources: list[int]
-    """The sources whose records move the task's stream time."""
+    """The sources whose records advance the task's stream time."""
     hosted: list[Hosting]
-    """The operators that have something of the user's with a life of its own."""
+    """The operators that host user objects which must be started and closed."""
 
 
 def wire(
@@ -53,7 +53,7 @@ def wire(
     elsewhere: set[str],
     caching: bool,
 ) -> Wiring:
-    """Make the steps of a task.
+    """Build the steps of a task.
 
     Args:
         circle: the circle that the sub-topology is part of.
@@ -104,7 +104,7 @@ def _inlet(below: list[list[int]], above: int, number: int, operator: Operator) 
 
 
 def _joined(wiring: Wiring, group: frozenset[str], context: Context) -> tuple[int, tuple[Group, list[int]]]:
-    """Processors as one: the number of the last of their steps, and the group with the numbers of all."""
+    """Return the number of the last step of a group, and the group with the numbers of all its steps."""
     steps = [(number, step.operator) for number, step in enumerate(wiring.steps) if step.part.name in group]
     members = {number: operator for number, operator in steps if isinstance(operator, Member)}
     made = Group(context, list(members.values()), Views.union(member.views for member in members.values()))
@@ -114,9 +114,9 @@ def _joined(wiring: Wiring, group: frozenset[str], context: Context) -> tuple[in
 
 
 def _gaits(sub: SubTopology) -> tuple[list[frozenset[str]], Sharing]:
-    """The processors that are groups, and who shares stores beside them.
+    """Return the groups of processors, and the sharing of stores apart from them.
 
-    Where records go depth first there are no groups: all processors find there what they find in Kafka Streams.
+    Where records go depth first there are no groups: all processors see there what they see in Kafka Streams.
     """
     groups = groups_of(sub)
     sharing = Sharing(sub, groups)
@@ -124,14 +124,16 @@ def _gaits(sub: SubTopology) -> tuple[list[frozenset[str]], Sharing]:
 
 
 def _gait(part: Part, groups: list[frozenset[str]], sharing: Sharing) -> str:
-    """How the records of a processor go, see ``Lowering``."""
+    """Return how the records of a processor go, see ``Lowering``."""
     if sharing.depth_first:
         return "depth first"
     return "group" if any(part.name in group for group in groups) else ""
 
 
 def _below(sub: SubTopology, number: dict[str, int]) -> list[list[int]]:
-    """For each part the numbers of those behind it, in the order in which each record goes down its branches."""
+    """Return, for each part, the numbers of those below it, in the order in which each record goes down its
+    branches.
+    """
     below: list[list[int]] = [[] for _ in number]
     for part in sub.working_parts:
         for name in part.predecessors:
@@ -140,8 +142,11 @@ def _below(sub: SubTopology, number: dict[str, int]) -> list[list[int]]:
 
 
 def _alone(part: Part, parts: list[Part], below: set[str]) -> tuple[int, ...]:
-    """The steps behind one that may give a great deal for few records (a suppression, windows that emit on close,
-    sliding windows), if that meets nothing else on its way, and nobody looks into tables there; else none."""
+    """Return the steps below a step with large outputs, if those may be passed down in pieces; else none.
+
+    Large outputs come from suppressions, windows that emit on close, and sliding windows. They may go in pieces if they
+    are merged with no others, and no step below looks up tables.
+    """
     if any(len(other.predecessors) > 1 for other in parts if other.name in below):
         return ()
     reached = {part.name} | below
@@ -155,8 +160,11 @@ def _alone(part: Part, parts: list[Part], below: set[str]) -> tuple[int, ...]:
 
 
 def _in_order(parts: tuple[Part, ...], groups: list[frozenset[str]]) -> list[Part]:
-    """The parts in topological order: sources first, every table before the joins that look into it, and the processors
-    of a group behind all that comes to any of them, without others in between."""
+    """Return the parts in topological order.
+
+    Sources come first, every table before the joins that look it up, and the processors of a group after all their
+    inputs, without others in between.
+    """
     by_name = {part.name: part for part in parts}
     together = {name: [part for part in parts if part.name in group] for group in groups for name in group}
     ordered = {part.name: part for part in parts if part.kind == "source"}

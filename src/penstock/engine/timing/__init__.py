@@ -1,1 +1,1 @@
-"""Who waits for whom: tasks that keep abreast in time, and time that goes on without records."""
+"""Timing: tasks that stay close in time, and time that advances without records."""

@@ -1,16 +1,15 @@
-"""How tasks keep abreast in time: which of them read on in a commit, and how far they and those behind them go.
+"""Aligns tasks in time: which tasks read in a commit, and up to which time they and their successors go.
 
-Partitions of a topic differ: one may have ten times the records of another for the same hour. Whatever meets behind a
-repartition topic must not see the one run ahead, or the other's records would be late there. So:
+Partitions of a topic differ: one may have ten times the records of another for the same hour. A step after a
+repartition topic must not see one run ahead, because the other's records would be late there. So:
 
-- Partitions of which records may meet are read up to the same time in a commit, as far as the log can tell before they
-  are read (``until``): the time to which the densest of them comes within ``commit_max_bytes``.
-- A task takes nothing that goes behind what a task before it may still send (``bounds``), however far they have come.
-- What it cannot take waits in the checkpoint. While more waits than ``input_buffer_max_bytes``, only those partitions
-  are read that are behind it (``reads_on``).
+- Partitions whose records may meet are read up to the same time in a commit, as far as the log can tell before they are
+    read (``until``). That is the time that the densest of them reaches within ``commit_max_bytes``.
+- A task takes no record that comes after what an upstream task may still send (``bounds``), whatever they have read.
+- Records it cannot take wait in the checkpoint. While more than ``input_buffer_max_bytes`` wait, only the partitions
+  that lag behind are read (``reads_on``).
 
-All of it follows from the manifest, the topics up to the ends that are to be read, and what the tasks of this attempt
-have done.
+All of this follows from the manifest, the ends of the topics, and the results of this attempt's tasks.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ Waiting = dict[str, dict[str, list[ExchangeRef]]]
 
 
 class Alignment:
-    """Of one attempt at a commit.
+    """The alignment of one attempt at a commit.
 
     Args:
-        entries: where the tasks were before.
-        ends: up to which offsets the topics of the log are to be read.
-        waiting: what waited for the tasks before, by task and topic.
+        entries: the previous positions of the tasks.
+        ends: the offsets up to which to read the topics of the log.
+        waiting: the records that waited for the tasks before, by task and topic.
         log: where the topics are.
         settings: how much is read in a commit, and how much may wait.
     """
@@ -64,18 +63,18 @@ class Alignment:
         self._lowest: dict[int, tuple[int, TaskId] | None] = {}
 
     def reads_on(self, task: TaskId) -> bool:
-        """Whether a task reads on in the topics of the log."""
+        """Return whether a task reads from the topics of the log."""
         return task not in self._held
 
     def until(self, sub: SubTopology) -> int:
-        """Up to which time the tasks of a sub-topology read in this commit."""
+        """Return the time up to which the tasks of a sub-topology read in this commit."""
         return self._until.get(sub.id, LATEST)
 
     def bounds(self, sub: SubTopology, task: TaskPlaces, done: Mapping[str, TaskDone]) -> dict[str, tuple[int, str]]:
-        """For a task that is about to run: what may still be sent to it, see ``TaskWork``.
+        """Return, for a task about to run, what may still be sent to it, see ``TaskWork``.
 
         Args:
-            done: the tasks of this attempt that have run. All those before it are among them, if they had work.
+            done: the tasks of this attempt that have run, including all upstream tasks that had work.
         """
         found = {}
         for topic, writers in self._writers[sub.id].items():
@@ -88,7 +87,7 @@ class Alignment:
         return found
 
     def _common_times(self, log: Log, nbytes: int) -> dict[int, int]:
-        """For each sub-topology whose records meet others the time to which all of these can be read in a commit."""
+        """Return, for each sub-topology whose records meet others, the time up to which all of these can be read."""
         times: dict[int, int] = {}
         for subs in _meeting(self._subs):
             unread = [task for sub in subs for id_, task in self._unread[sub.id].items() if id_ not in self._held]
@@ -97,36 +96,40 @@ class Alignment:
         return times
 
     def _reach(self, log: Log, task: TaskPlaces, nbytes: int) -> int:
-        """To which time a task can read in a commit."""
+        """Return the time up to which a task can read in a commit."""
         offsets, partition = self._entry(task.id).offsets, task.id.partition
         topics = [topic for topic in task.inputs if topic in self._ends]
         times = (log.reach(t, partition, offsets.get(t, 0), self._ends[t][partition], nbytes) for t in topics)
         return min((time for time in times if time is not None), default=LATEST)
 
     def may_come(self, sub: SubTopology, done: Mapping[str, TaskDone]) -> Iterator[tuple[int, TaskId]]:
-        """For the tasks of a sub-topology that is part of a circle: from which clock on something may come to them from
-        outside of it, where it may, and which tasks these are."""
+        """Yield, for tasks of a sub-topology in a circle, the clock from which records may still come from outside.
+
+        Only tasks that may receive such records are included.
+        """
         before = self._before_it(sub, done)
         return filter(None, (self._open(task, before, done) for task in self._open_tasks(sub, before, done)))
 
     def _lowest_of(self, sub: SubTopology, done: Mapping[str, TaskDone]) -> tuple[int, TaskId] | None:
-        """The lowest clock that a task of a sub-topology may still send, and which task; None when nothing comes."""
+        """Return the lowest clock that a task of a sub-topology may still send, and the task; None if nothing comes."""
         if sub.id not in self._lowest:
             circle = self._layout.circle_of(sub.id)
             subs = (sub,) if circle is None else circle.subs
             lowest = min((place for one in subs for place in self.may_come(one, done)), default=None)
-            if lowest is not None and circle is not None:  # what comes of it may be sent by any task
+            if lowest is not None and circle is not None:  # any task may send results of it
                 lowest = lowest[0], TaskId(sub.id, 0)
             self._lowest[sub.id] = lowest
         return self._lowest[sub.id]
 
     def _before_it(self, sub: SubTopology, done: Mapping[str, TaskDone]) -> int | None:
-        """The lowest clock that may still be sent to a sub-topology."""
+        """Return the lowest clock that may still be sent to a sub-topology."""
         above = (self._lowest_of(one, done) for writers in self._writers[sub.id].values() for one in writers)
         return min((lowest[0] for lowest in above if lowest is not None), default=None)
 
     def _open_tasks(self, sub: SubTopology, before: int | None, done: Mapping[str, TaskDone]) -> Iterator[TaskPlaces]:
-        """The tasks that may still send; of those that may for the same reason, and at the same clock, the first."""
+        """Yield the tasks that may still send. Of several that may for the same reason at the same clock, only the
+        first.
+        """
         unread, tasks = self._unread[sub.id], self._layout.tasks_of(sub)
         yield from unread.values()
         yield from (tasks[id_.partition] for id_ in map(TaskId.parse, done) if id_.sub == sub.id)
@@ -134,7 +137,7 @@ class Alignment:
             yield from itertools.islice((t for t in tasks if t.id not in unread and t.name not in done), 1)
 
     def _open(self, task: TaskPlaces, before: int | None, done: Mapping[str, TaskDone]) -> tuple[int, TaskId] | None:
-        """The lowest clock that one task may still send.
+        """Return the lowest clock that one task may still send.
 
         Args:
             before: the lowest that may still be sent to it.
@@ -149,13 +152,13 @@ class Alignment:
         return None if lowest is None else (lowest, task.id)
 
     def _unread_of(self, sub: SubTopology) -> dict[TaskId, TaskPlaces]:
-        """The tasks of a sub-topology for which there is more to read in the log."""
+        """Return the tasks of a sub-topology that have more to read in the log."""
         entries = self._entries
         tasks = self._layout.tasks_of(sub)
         return {t.id: t for t in tasks if self._has_unread(t, entries[t.name].offsets if t.name in entries else {})}
 
     def _has_unread(self, task: TaskPlaces, at: Mapping[str, int]) -> bool:
-        """Whether there is more to read for a task in the log, from some offsets."""
+        """Return whether a task has more to read in the log, from some offsets on."""
         ends, partition = self._ends, task.id.partition
         for topic in task.inputs:  # noqa: SIM110 - thousands of times a commit
             if topic in ends and ends[topic][partition] > at.get(topic, 0):
@@ -163,9 +166,9 @@ class Alignment:
         return False
 
     def _held_by(self, sub: SubTopology, waiting: Waiting, buffer_bytes: int) -> Iterable[TaskId]:
-        """The tasks that do not read on because too much waits for a sub-topology: all that are not behind that.
+        """Return the tasks that stop reading because too much waits for a sub-topology: all that do not lag behind.
 
-        The one that is furthest behind always reads on.
+        The task that lags most always reads.
         """
         tasks = (topics for name, topics in waiting.items() if TaskId.parse(name).sub == sub.id)
         refs = [ref for topics in tasks for some in topics.values() for ref in some]
@@ -180,14 +183,14 @@ class Alignment:
 
 
 def _writers(sub: SubTopology, layout: Layout, ends: Iterable[str]) -> dict[str, list[SubTopology]]:
-    """For each repartition topic that a sub-topology reads those that send into it, if they run before it."""
+    """Return, for each repartition topic that a sub-topology reads, its senders that run earlier."""
     before = [one for stage in itertools.takewhile(lambda stage: sub not in stage, layout.stages) for one in stage]
     internal = [topic for topic in sub.source_topics if topic not in ends]
     return {topic: [one for one in before if topic in one.sink_topics] for topic in internal}
 
 
 def _meeting(subs: list[SubTopology]) -> list[list[SubTopology]]:
-    """Those sub-topologies together of which records may meet, because topics lead from one to another."""
+    """Group the sub-topologies whose records may meet, because topics lead from one to another."""
     groups: list[list[SubTopology]] = []
     for sub in subs:
         linked = [group for group in groups if any(leads(one, sub) or leads(sub, one) for one in group)]

@@ -1,12 +1,12 @@
-"""Time that goes on without records: which suppressions have waited long enough (``with_idle_advance``, KIP-328), and
-which processors have punctuations due by the wall clock.
+"""Time that advances without records: suppressions that have waited long enough (``with_idle_advance``, KIP-328), and
+processors with punctuations due by the wall clock.
 
-A suppression waits while its task has read all there is and it holds something. Each time it has waited for as long
-as it says, by the wall clock, its time moves on by as much. That is a commit like any other: what comes of it is in
-the manifest, and a start after a crash does not do it again. A record that comes ends the wait.
+A suppression waits while its task has read everything and it holds something. Each time it has waited for its
+configured duration, by the wall clock, its time advances by that duration. That is a commit like any other: its results
+are in the manifest, and a start after a crash does not repeat it. A record that arrives ends the wait.
 
-When a processor wants to be called next is in the numbers of its task's last commit; a task that has none yet is woken
-once, so that its processors can say.
+The time of a processor's next call is in the numbers of its task's last commit. A task that has none yet is woken once,
+so that its processors can schedule calls.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from penstock.state.task_state import STREAM_TIME, TASK_TIME, Numbers
 from penstock.times import wall_clock_ms
 
 Advances = dict[str, dict[str, int]]
-"""For each task the nodes whose time is to move on, and by how many milliseconds."""
+"""For each task, the nodes whose time advances, and by how many milliseconds."""
 
 _SHORTEST_SECONDS = 0.02
 _LONGEST_SECONDS = 1.0
@@ -38,7 +38,7 @@ class Waiting(NamedTuple):
 
 
 class _Waits(NamedTuple):
-    """A suppression, its store, and how long a task waits before its time moves on."""
+    """A suppression, its store, and how long a task waits before its time advances."""
 
     name: str
     store: str
@@ -67,9 +67,9 @@ class IdleTasks:
         self.watch(topology)
 
     def watch(self, topology: Topology) -> None:
-        """Watch the tasks of a topology from now on; what has waited goes on waiting."""
+        """Watch the tasks of a topology from now on. Running waits continue."""
         self._processors: dict[int, str] = {}
-        """Of each sub-topology with processors the name of one."""
+        """The name of one processor of each sub-topology that has any."""
         self._nodes: dict[int, list[_Waits]] = {}
         for sub in topology.sub_topologies:
             every = [part.node for part in sub.parts]
@@ -80,20 +80,20 @@ class IdleTasks:
                 self._processors[sub.id] = processors[0]
 
     def __bool__(self) -> bool:
-        """Whether there is anything to watch."""
+        """Return whether there is anything to watch."""
         return bool(self._nodes) or bool(self._processors)
 
     def had_records(self, tasks: Iterable[str]) -> None:
-        """Some tasks had records to process: their waits begin anew."""
+        """Restart the waits of tasks that had records to process."""
         for task in tasks:
             for node in self._nodes.get(TaskId.parse(task).sub, ()):
                 self._since.pop(Waiting(task, node.name), None)
 
     def due(self, at_end: Mapping[str, Numbers]) -> Advances:
-        """What has waited long enough.
+        """Return the suppressions and processors that are due.
 
         Args:
-            at_end: the tasks that have read all there is, with their numbers; waits of all others end.
+            at_end: the tasks that have read everything, with their numbers; the waits of all others end.
         """
         now = self._now()
         found: Advances = {}
@@ -111,11 +111,13 @@ class IdleTasks:
         return found | self._calls(at_end, found)
 
     def now_ms(self) -> int:
-        """The wall clock by which calls are due."""
+        """Return the wall clock that decides which calls are due."""
         return self._wall_clock()
 
     def _calls(self, at_end: Mapping[str, Numbers], found: Advances) -> Advances:
-        """The tasks that have punctuations due by the wall clock: each with a processor, which moves no time on."""
+        """Yield the tasks with punctuations due by the wall clock, each with one processor, whose time does not
+        advance.
+        """
         now = self._wall_clock()
         coming: list[int] = []
         calls: Advances = {}
@@ -132,7 +134,7 @@ class IdleTasks:
         return calls
 
     def seconds(self) -> float:
-        """How long until something can be due."""
+        """Return the seconds until something can be due."""
         if self._next_call is not None:
             until = max((self._next_call - self._wall_clock()) / 1000, _SHORTEST_SECONDS)
             return min(until, self._seconds_of_suppressions())
@@ -146,13 +148,13 @@ class IdleTasks:
 
 
 def _next_call(numbers: Numbers) -> int | None:
-    """When the next punctuation of a task is due by the wall clock; None when there is none."""
+    """Return when the next punctuation of a task is due by the wall clock; None if it has none."""
     times = [kept[STREAM_TIME] for name, kept in numbers.items() if WALL_CLOCK.search(name) and STREAM_TIME in kept]
     return min((at for at in times if at >= 0), default=None)
 
 
 def _waits(node: Node) -> _Waits | None:
-    """A suppression whose time goes on without records; None for any other step."""
+    """Return the wait of a suppression whose time advances without records; None for any other step."""
     if node.store is None or node.hold is None or not node.hold.idle_advance_ms:
         return None
     return _Waits(node.name, node.store.name, node.hold.idle_advance_ms)

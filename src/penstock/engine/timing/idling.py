@@ -1,9 +1,9 @@
-"""How long a task waits for a topic that has nothing, before it goes on with the others (``max.task.idle.ms``, KIP-353,
-KIP-695): as ``PartitionGroup.readyToProcess`` does it.
+"""How long a task waits for an empty topic before it continues with its others (``max.task.idle.ms``, KIP-353,
+KIP-695), like ``PartitionGroup.readyToProcess``.
 
-Records of several topics are processed in the order of time as far as they are there. One that is read to its end may
-get records that are earlier than what the others have: the task waits for that, from when it noticed, as long as the
-setting says.
+Records of several topics are processed in time order as far as they have arrived. A topic that is read to its end may
+still get records earlier than those of the other topics. The task waits for them for as long as the setting says, from
+the moment it noticed.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterable
 from penstock.engine.shared.layout import TaskId
 
 Place = tuple[TaskId, str]
-"""A task, and a topic of which it reads its partition."""
+"""A task, and one of the topics that it reads."""
 
 
 class TaskIdling:
-    """Which topics tasks wait for.
+    """Decides which topics tasks wait for.
 
     Args:
-        seconds: how long a task waits for a topic; 0 for not at all.
+        seconds: how long a task waits for a topic; 0 disables waiting.
         now: a clock that only goes forward, in seconds.
 
     >>> clock = iter([0.0, 3.0, 5.0])
@@ -38,10 +38,10 @@ class TaskIdling:
         self._deadlines: dict[Place, float] = {}
 
     def awaited(self, task: TaskId, unread: dict[str, int]) -> list[str] | None:
-        """The topics that a task goes on with no further than to their ends; None if it has to wait.
+        """Return the topics that a task reads only to their ends; None if it has to wait.
 
         Args:
-            unread: how many records it has not read of each of its topics.
+            unread: the number of unread records of each of its topics.
         """
         if self.seconds <= 0 or len(unread) < 2:
             return []
@@ -56,7 +56,7 @@ class TaskIdling:
         return [topic for topic, records in unread.items() if records]
 
     def waits(self, tasks: Iterable[tuple[TaskId, dict[str, int]]]) -> float | None:
-        """How many seconds until a task goes on that has records to read and waits; None when there is none."""
+        """Return the seconds until a task that waits with unread records continues; None if none waits."""
         left = [
             max(self._deadlines.get((task, topic), 0.0) - self.now() for topic in unread)
             for task, unread in tasks
