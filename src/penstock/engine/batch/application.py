@@ -1,4 +1,4 @@
-"""``Topology.run_batch`` for an application: its next commit, or the state that it begins with."""
+"""``Topology.run_batch`` for an application: its next commit, or its initial state."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from penstock.storage import Storage, open_storage
 _log = logging.getLogger(__name__)
 
 Then = Mapping[str, Any]
-"""By topic where a live program goes on: an offset for each partition, or what ``auto_offset_reset`` takes."""
+"""By topic, where a live program continues: an offset for each partition, or a value of ``auto_offset_reset``."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a batch.
+    """The result of a batch.
 
     Attributes:
-        commit: the number of its commit; the newest one where there was nothing to do.
-        records: how many records it read of topics, and rows of DataFrames.
-        is_repeated: whether a batch of its name counted already, so that nothing was done.
-        before: by output topic its ends before the batch.
-        after: the same behind it.
+        commit: the number of its commit; the newest one if there was nothing to do.
+        records: how many records of topics and rows of DataFrames it read.
+        is_repeated: whether a batch of its name was already committed, so that nothing was done.
+        before: the ends of each output topic before the batch.
+        after: the same after the batch.
     """
 
     commit: int
@@ -54,7 +54,7 @@ class Outcome:
 
 
 class Application:
-    """An application of which batches are the commits.
+    """An application whose commits are batches.
 
     Args:
         settings: with the folder of the application.
@@ -67,14 +67,14 @@ class Application:
         self.checkpoint = settings.checkpoint or str(settings.state_dir / "checkpoint")
 
     def run(self, job: Job, partitions: Mapping[str, int]) -> Outcome:
-        """Make the commit that a batch is.
+        """Make a batch's commit.
 
         Args:
-            partitions: how many partitions the topics of DataFrames are made with, where they are not there.
+            partitions: how many partitions to create missing topics of DataFrames with.
 
         Raises:
             AlreadyRunningError: a program runs under the application id on this machine.
-            ConfigError: what is given does not fit the application.
+            ConfigError: the arguments do not fit the application.
             FencedError: another program took the application over meanwhile.
         """
         lock = ApplicationLock(self._folder, self._id)
@@ -83,7 +83,7 @@ class Application:
             if job.seeds is not None:
                 self._check_is_new(Manifests(storage).newest() or Manifest(-1, {}))
             self._make_topics(job.sources, partitions)
-            coordinator = self._taken_over(storage)  # what a killed run committed is in its topics then
+            coordinator = self._taken_over(storage)  # afterwards the commits of a killed run are in its topics
             if job.name is not None and job.name.counted_in(coordinator.manifest):
                 commit = coordinator.manifest.commit
                 _log.warning(
@@ -97,17 +97,19 @@ class Application:
 
     @property
     def stores(self) -> list[str]:
-        """The stores that were given a name."""
+        """The stores that the user named."""
         return sorted(name for name, spec in self._topology.facts.named().items() if spec.named_by_user)
 
     def frame(self, spark: Any, topic: str, before: str, after: str) -> Any:
-        """The records of a topic between two offsets of each partition, as Spark's Kafka source writes them."""
+        """Return the records of a topic between two offsets of each partition, which are written as in Spark's Kafka
+        source.
+        """
         known_to(spark)
         reader = spark.read.format("penstock").option("log", self._log.url).option("topic", topic)
         return reader.options(typed="true", startingOffsets=before, endingOffsets=after).load()
 
     def store(self, spark: Any, name: str) -> Any:
-        """The rows of a store as of the newest commit."""
+        """Return the rows of a store as of the newest commit."""
         known_to(spark)
         return spark.read.format("penstock-state").option("application", self.checkpoint).load(name)
 
@@ -120,7 +122,7 @@ class Application:
             )
 
     def _make_topics(self, sources: Mapping[str, Source], partitions: Mapping[str, int]) -> None:
-        """Make the topics that DataFrames stand for, where they are not there; a live program reads them."""
+        """Create the topics that DataFrames stand for, if they are missing; a live program reads them."""
         counts = {
             topic: self._log.topic(topic).partitions if self._log.exists(topic) else partitions[topic]
             for topic in sources
@@ -132,7 +134,7 @@ class Application:
                 _log.info("topic %r is made, for a live program to read; it has no records yet", info.name)
 
     def _taken_over(self, storage: Storage) -> Coordinator:
-        """The application, with nothing left on its way between its tasks."""
+        """Return the coordinator of the application, after processing all records between its tasks."""
         with temporary.within("batch") as folder:
             local = LocalApplication(self._topology, self._id, self._settings, self._log, storage, folder / "tasks")
             with closing(local):
@@ -156,7 +158,7 @@ class Application:
 
 
 def known_to(spark: Any) -> None:
-    """Have a session find the formats of DataFrames."""
+    """Register Penstock's DataFrame formats in a session."""
     from penstock import state_frames
 
     dataframes.make_known(spark)
@@ -164,11 +166,10 @@ def known_to(spark: Any) -> None:
 
 
 def seeds_of(then: Then | None, sources: Mapping[str, Source], log: Log) -> dict[str, list[int]]:
-    """By topic the offsets from which a live program goes on behind a seed.
+    """Return, by topic, the offsets from which a live program continues after a seed.
 
     Raises:
-        ConfigError: a topic is none that a DataFrame stands for, a topic with records is missing, or what is given is
-        no place in the topic.
+        ConfigError: a topic has no DataFrame, a topic with records is missing, or a value is no place in its topic.
     """
     given = {} if then is None else then
     if not isinstance(given, Mapping):
@@ -183,7 +184,7 @@ def seeds_of(then: Then | None, sources: Mapping[str, Source], log: Log) -> dict
     found: dict[str, list[int]] = {}
     for topic in sources:
         if not log.exists(topic):
-            continue  # it is made, and begins at 0
+            continue  # it will be created, and begins at 0
         if topic in given:
             found[topic] = _place(topic, given[topic], log)
         elif any(end > start for start, end in zip(log.start_offsets(topic), log.end_offsets(topic), strict=True)):

@@ -1,4 +1,4 @@
-"""What ``run_batch`` is given, topic by topic, and whether it can work."""
+"""Checks the arguments of ``run_batch``, topic by topic."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Order = Mapping[str, str | Sequence[str]] | str | Sequence[str] | None
 _LONGEST_NAME = 200
 
 _IN_ORDER = (spark.IntegralType, spark.DecimalType, spark.TimestampType, spark.TimestampNTZType, spark.DateType)
-"""What says in which order rows arrived: text goes by letters, and a float that is no number has no place."""
+"""Types that can order rows: text would sort by letters, and NaN has no place."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class Source:
     """A DataFrame in place of a topic.
 
     Attributes:
-        chosen: which columns are keys, values and times.
-        schema: the columns that are used, as Arrow has them.
-        offset: the column that says in which order rows arrived; None to take them by their times.
-        partition: the column with the partition in which they arrived; None to choose it by the key.
+        chosen: the columns of keys, values and times.
+        schema: the columns that are used, as Arrow types.
+        offset: the column that orders rows by arrival; None to order them by time.
+        partition: the column with the partition in which they arrived; None to derive it from the key.
     """
 
     topic: str
@@ -55,7 +55,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Columns:
-    """What the columns of DataFrames are, by topic or for all; see ``Topology.run_batch``."""
+    """The roles of DataFrames' columns, by topic or for all; see ``Topology.run_batch``."""
 
     key: Named = None
     value: Named = None
@@ -64,7 +64,7 @@ class Columns:
     timestamp_unit: Named = None
 
     def check(self, method: str, topics: Collection[str]) -> None:
-        """Raise ``ConfigError`` for what cannot name columns of DataFrames for these topics, whatever they are."""
+        """Raise ``ConfigError`` for values that cannot name columns of DataFrames for these topics."""
         for name, given in vars(self).items():
             by_topic = given if isinstance(given, Mapping) else {}
             for topic in by_topic:
@@ -83,13 +83,13 @@ class Columns:
 
 
 def check_partitions(method: str, partitions: Any) -> None:
-    """Raise ``ConfigError`` for what is no number of partitions."""
+    """Raise ``ConfigError`` for a value that is no number of partitions."""
     if partitions is not None and (not isinstance(partitions, int) or isinstance(partitions, bool) or partitions < 1):
         raise ConfigError(f"{method}: partitions is a number from 1 on; got {show(partitions)}")
 
 
 def check_topic(method: str, topology: Topology, topic: Any) -> None:
-    """Raise ``ConfigError`` for a topic in whose place no DataFrame can stand."""
+    """Raise ``ConfigError`` for a topic that no DataFrame can replace."""
     if topic not in topology.source_topics or topic in topology.sink_topics:
         reads = [name for name in topology.source_topics if name not in topology.sink_topics]
         why = "writes itself" if topic in topology.sink_topics else "does not read"
@@ -102,10 +102,10 @@ def check_topic(method: str, topology: Topology, topic: Any) -> None:
 def check_application(
     application_id: Any, batch: Any, seed: Any, then: Any, frames: Mapping[str, Any], stores: Any
 ) -> BatchName | None:
-    """The name of the batch, where it is one of an application.
+    """Return the name of the batch, if it belongs to an application.
 
     Raises:
-        ConfigError: what says of which application the batch is does not go together.
+        ConfigError: the arguments that name the application contradict each other.
     """
     for given in (application_id, seed):
         if given is not None:
@@ -158,11 +158,11 @@ def check_frames(frames: Any) -> None:
 
 
 def sources_of(topology: Topology, frames: Mapping[str, Any], columns: Columns) -> dict[str, Source]:
-    """The DataFrames, each with what its columns are.
+    """Return the DataFrames, each with the roles of its columns.
 
     Raises:
-        ConfigError: a topic is none that the topology reads, a column does not exist or has a wrong type, or what is
-            given for a topic is no DataFrame that can be read as a batch.
+        ConfigError: the topology does not read a topic, a column does not exist or has a wrong type, or a value is no
+            DataFrame that can be read as a batch.
     """
     for topic, frame in frames.items():
         _check_frame(topology, topic, frame)
@@ -226,7 +226,7 @@ def _fields(schema: Any, names: Sequence[str]) -> Any:
 
 
 def _order(method: str, given: Any) -> tuple[str | None, str | None]:
-    """The columns of the partition and of the offset in it."""
+    """Return the columns of the partition and of the offset in it."""
     if given is None or isinstance(given, str):
         return None, given
     if isinstance(given, Sequence) and len(given) == 2 and all(isinstance(name, str) for name in given):

@@ -1,7 +1,7 @@
-"""A batch as the next commit of an application: the same tasks and the same checkpoint as live, with Spark to run them.
+"""A batch as the next commit of an application: the tasks and the checkpoint of the live program, run by Spark.
 
-The tasks begin where the last commit left them. What they did becomes one manifest, created at most once, as that of
-any commit: output, state, positions and the batch's name count together or not at all.
+The tasks continue from the last commit. Their results become one manifest, created at most once, like that of any
+commit: output, state, positions and the batch's name are committed together or not at all.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from penstock.engine.shared.work import TaskDone, TaskWork
 
 @dataclass(frozen=True)
 class Job:
-    """What a batch of an application is to do.
+    """The work of an application's batch.
 
     Attributes:
-        sources: the DataFrames, by the topics in whose place they stand.
-        run: has the tasks of a plan run; what each of them did.
-        name: that of the batch, where rows are given.
-        seeds: by topic the offsets from which a live program goes on; None where the batch is no seed.
+        sources: the DataFrames, by the topics that they replace.
+        run: runs the tasks of a plan and returns their results.
+        name: the batch's name, if it has rows.
+        seeds: by topic the offsets from which a live program continues; None if the batch is no seed.
         stores: the stores whose rows are results.
     """
 
@@ -42,7 +42,7 @@ class Job:
 
 
 class BatchAttempt(Attempt):
-    """An attempt at a commit whose tasks run as a batch: to the ends of their input, whatever their memory holds."""
+    """An attempt at a commit whose tasks run as a batch: to the ends of their input, however full their memory is."""
 
     def __init__(self, job: Job, *given: Any):
         super().__init__(*given)
@@ -86,7 +86,7 @@ class BatchAttempt(Attempt):
         return Plan(self._job.sources, program, ranges, self._job.stores)
 
     def _ends_of(self, task: TaskPlaces) -> dict[str, int]:
-        """Up to where a task reads topics of the log."""
+        """Return the offsets up to which a task reads topics of the log."""
         return {
             place: self._ends[topic][partition]
             for place, topic, partition in task.places
@@ -94,7 +94,7 @@ class BatchAttempt(Attempt):
         }
 
     def _positioned(self, done: TaskDone, task: TaskPlaces, plan: Plan) -> TaskDone:
-        """What a task did, with the positions of its topics in the log: DataFrames move none."""
+        """Return a task's result with its positions in topics of the log; DataFrames do not change them."""
         offsets, before = dict(done.offsets), self._entries[task.name].offsets
         for place, topic, partition in task.places:
             if topic not in self._ends:  # a repartition topic

@@ -1,7 +1,7 @@
-"""The tasks of a circle in a batch: they wait for each other lap by lap, so one task of Spark runs all of them.
+"""The tasks of a circle in a batch: they wait for each other lap by lap, so one Spark task runs all of them.
 
-Their rows are written down first, on the machine's own disk, as the tasks read them at different paces. Then it goes
-round by round as live (``engine/commit/rounds.py``).
+Their rows are first written to the machine's own disk, because the tasks read them at different speeds. Then rounds run
+as in a live program (``engine/commit/rounds.py``).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FOREVER = 2**62
 
 
 class Spool:
-    """Rows that are written down, for each task and topic in their order."""
+    """Rows on disk, for each task and topic in order."""
 
     def __init__(self, circling: Circling, storage: LocalStorage):
         self._circling, self._storage = circling, storage
@@ -49,7 +49,7 @@ class Spool:
         """By input and partition."""
 
     def fill(self, feed: Feed) -> None:
-        """Write down all rows of a feed, which come sorted by topic and partition."""
+        """Write all rows of a feed, which come sorted by topic and partition."""
         with ExitStack() as stack:
             stack.enter_context(passing())
             writers = {
@@ -78,11 +78,11 @@ class Spool:
             writer.write(int(taken.partition[begin]), Batch(*given), some.clock, old, some.cause)
 
     def refs(self, number: int, partition: int) -> list[ExchangeRef]:
-        """What there is of an input for the tasks of a partition."""
+        """Return the rows of an input for the tasks of a partition."""
         return self._refs.get((number, partition), [])
 
     def read(self, number: int, partition: int, start: int) -> Iterator[Records]:
-        """The records of an input from an offset on."""
+        """Yield the records of an input from an offset on."""
         offset = 0
         for records in read_exchange(self._storage, self.refs(number, partition)):
             begin, offset = offset, offset + len(records)
@@ -93,13 +93,13 @@ class Spool:
 
 
 class _Spooled(StageLog):
-    """A log whose topics are what was written down."""
+    """A log whose topics are the rows on disk."""
 
     spool: Spool
     inputs: dict[str, int]
-    """The numbers of the topics."""
+    """The input numbers of the topics."""
     firsts: dict[str, int]
-    """By topic the offset of the first record that was written down."""
+    """By topic, the offset of its first record on disk."""
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Records]:
         if topic not in self.inputs:
@@ -110,11 +110,11 @@ class _Spooled(StageLog):
 
 
 class SpooledLog(_Spooled):
-    """The same where what is put out is a result."""
+    """A spooled log whose output is returned as results."""
 
 
 class SpooledTopicsLog(_Spooled, TopicsLog):
-    """The same where it goes into topics."""
+    """A spooled log whose output goes into topics."""
 
 
 class CircleRun:
@@ -132,13 +132,13 @@ class CircleRun:
         self.tasks: dict[str, BatchTask] = {}
         self.entries: dict[str, TaskEntry] = {}
         self._began: dict[str, TaskEntry] = {}
-        """Where each task was before."""
+        """The previous position of each task."""
         self._real: Log | None = None
         self.waiting: Waiting = {}
         self._spool = Spool(circling, self.storage)
         self._outboxes: dict[str, Outbox] = {}
         self._last: dict[str, tuple[TaskDone, int]] = {}
-        """By task what it did last, and how many commits it took part in."""
+        """By task, the last result, and the number of commits it took part in."""
 
     def over(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Run over rows of all tasks, sorted by input and partition."""
@@ -166,7 +166,7 @@ class CircleRun:
                 yield self._outboxes[name].ended(task, last, offsets, commits)
 
     def _offsets_of_sent(self, id_: TaskId) -> dict[str, int]:
-        """Up to where a task has read topics that other stages send to."""
+        """Return the offsets up to which a task has read topics that other stages send to."""
         began, found = self._began[str(id_)], {}
         for one in next(stage for stage in self._circling.stages if stage.sub == id_.sub).inputs:
             if one.topic in self._program.topology.internal_topics - self._circle.topics:
@@ -175,7 +175,7 @@ class CircleRun:
         return found
 
     def _committed(self) -> dict[str, TaskDone]:
-        """What the tasks do in the next commit; nothing when all is read."""
+        """Run the next commit. Return the tasks' results; empty when everything is read."""
         attempt = _Attempt(self, self._circle)
         Rounds(attempt, self._circle, "").run()
         return attempt.done
@@ -190,7 +190,7 @@ class CircleRun:
             log.inputs = {topic: one.number for topic, one in of.items()}
             given = self._program, task.id, log, self.storage, self._folder / task.name, self._stack
             opened = self.tasks[task.name] = BatchTask.opened(*given)
-            opened.held_records = -1  # who waits for whom is told for each commit
+            opened.held_records = -1  # waiting tasks are determined for each commit
             opened.keeps_changes = self._program.continuation is not None
             self._outboxes[task.name] = Outbox(self._program, stage, task.id, log, self.storage)
             for topic in self._circle.topics.intersection(of):
@@ -198,7 +198,7 @@ class CircleRun:
                     self.waiting.setdefault(task.name, {})[topic] = refs
 
     def _entry(self, task: str) -> TaskEntry:
-        """Where a task begins."""
+        """Return the first position of a task."""
         continuation = self._program.continuation
         return TaskEntry() if continuation is None else continuation.entry(TaskId.parse(task))
 
@@ -215,11 +215,11 @@ class CircleRun:
 
     @property
     def turn(self) -> tuple[int, str]:
-        """The local commit that is under way, and the attempt at it."""
+        """The running local commit, and the attempt at it."""
         return self._program.turn(self.commit)
 
     def ends_of(self, task: str) -> dict[str, int]:
-        """What a task has to read yet of what was written down."""
+        """Return the end offsets of the rows that a task still has to read."""
         id_ = TaskId.parse(task)
         stage = next(one for one in self._circling.stages if one.sub == id_.sub)
         ends: dict[str, int] = {}
@@ -231,7 +231,7 @@ class CircleRun:
         return ends
 
     def _deliver(self, name: str, done: TaskDone) -> None:
-        """Have what goes around the circle, or was not taken, wait for the next commit."""
+        """Queue records that go around the circle, or were not taken, for the next commit."""
         if done.left:
             for topic, refs in done.left.items():
                 self.waiting.setdefault(name, {}).setdefault(topic, [])[:0] = refs
@@ -243,7 +243,7 @@ class CircleRun:
 
 
 class _Attempt:
-    """What ``Rounds`` asks for, where all input is at hand."""
+    """The interface that ``Rounds`` needs, with all input available."""
 
     def __init__(self, run: CircleRun, circle: Circle):
         self._run, self._circle = run, circle

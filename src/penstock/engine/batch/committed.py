@@ -1,4 +1,4 @@
-"""What a batch of an application gives: its records are in their topics, its state is in the checkpoint."""
+"""The result of an application's batch: its records are in their topics, its state is in the checkpoint."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class BatchCommit(BatchResult):
         return self._application.store(self._spark, name)
 
     def close(self) -> None:
-        """Nothing: all of it is in the log and in the checkpoint."""
+        """Do nothing: all results are in the log and in the checkpoint."""
 
     def __repr__(self) -> str:
         what = "counted already" if self.is_repeated else f"{self.records:,} records"
@@ -71,5 +71,5 @@ class BatchCommit(BatchResult):
 
 
 def _as_json(topic: str, offsets: list[int]) -> str:
-    """Offsets as Spark's Kafka source writes them."""
+    """Return offsets in the form of Spark's Kafka source."""
     return json.dumps({topic: {str(partition): offset for partition, offset in enumerate(offsets)}})

@@ -1,6 +1,6 @@
-"""The rows of one partition of Spark as a task's input: Spark has sorted them, and they are taken as they come.
+"""The rows of one Spark partition as a task's input: Spark has sorted them, and they are read in that order.
 
-So nothing waits for other topics, and a chunk of rows is all that is in memory of them.
+So no topic waits for others, and only one chunk of rows is in memory.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ BINARY, LONG = pa.binary(), pa.int64()
 
 @dataclass(frozen=True)
 class RowsOf:
-    """What rows of one topic look like when they come to a task.
+    """The format in which rows of one topic reach a task.
 
     Attributes:
-        number: tells its rows from those of the task's other topics, in the column ``input``; of equal clocks, the
-            lower number goes first.
+        number: distinguishes its rows from those of the task's other topics, in the column ``input``. At equal clocks
+            the lower number goes first.
         is_global: whether every task gets all of them, before all others.
-        chosen: which columns of a DataFrame are keys and values; None for records that have been some already.
-        schema: the DataFrame's columns that are used, as Arrow has them.
+        chosen: which columns of a DataFrame are keys and values; None for rows that are records already.
+        schema: the DataFrame's columns that are used, as Arrow types.
         timestamp: the DataFrame's column with the times, for messages.
-        placed: whether each key lies in the partition that Kafka's partitioner gives it.
+        placed: whether each key is in the partition that Kafka's partitioner gives it.
     """
 
     topic: str
@@ -50,15 +50,15 @@ class RowsOf:
 
     @property
     def column(self) -> str:
-        """Which column has the rows of the DataFrame."""
+        """The column that has the rows of the DataFrame."""
         return f"row{self.number}"
 
     def records(self, batch: Any, offset: int) -> Records:
-        """Rows as records.
+        """Return rows as records.
 
         Raises:
             ConfigError: a row has no time.
-            SerdeError: a key or a value cannot be written.
+            SerdeError: a key or a value cannot be encoded.
         """
         if self.chosen is None:
             columns = {name: batch.column(name) for name in batch.schema.names}
@@ -90,23 +90,23 @@ class RowsOf:
 
 
 class Taken(NamedTuple):
-    """Records of one topic, and their places among all that were taken with them."""
+    """Records of one topic, and their places among all records taken with them."""
 
     of: RowsOf
     records: Records
     places: IntArray
     partition: IntArray | None
-    """Of each record that of its task, where rows of several tasks come together."""
+    """The task's partition of each record, if rows of several tasks come together."""
 
 
 class Feed:
-    """Gives the rows of one partition of Spark, in chunks.
+    """Returns the rows of one Spark partition, in chunks.
 
     Args:
-        batches: the rows, in the order in which they are processed.
-        inputs: the topics of which they are.
+        batches: the rows, in processing order.
+        inputs: the topics that they belong to.
         records: how many rows a chunk has at most.
-        nbytes: how many bytes of rows, about.
+        nbytes: approximate limit of a chunk's bytes.
         starts: the offset of the first row of each topic, where it is not 0.
     """
 
@@ -125,11 +125,11 @@ class Feed:
         self._offsets = {one.number: starts.get(one.topic, 0) if one.chosen is None else 0 for one in inputs}
         self._highest = EARLIEST
         self.taken = 0
-        """How many records a reader has taken before, of these and of global tables."""
+        """How many records readers have taken so far, of these and of global tables."""
 
     @property
     def is_done(self) -> bool:
-        """Whether all rows were given."""
+        """Whether all rows were returned."""
         while not self._waiting:
             batch = next(self._batches, None)
             if batch is None:
@@ -140,11 +140,11 @@ class Feed:
 
     @property
     def offsets(self) -> dict[str, int]:
-        """The offset of the next row of each topic that is no DataFrame."""
+        """The offset of the next row of each topic without a DataFrame."""
         return {one.topic: self._offsets[number] for number, one in self._inputs.items() if one.chosen is None}
 
     def take(self) -> tuple[list[Taken], IntArray]:
-        """The next rows, topic by topic, and the clocks of all of them; nothing behind the last one."""
+        """Return the next rows, topic by topic, and the clocks of all of them; empty after the last one."""
         batch = self._chunk()
         if batch is None:
             return [], np.zeros(0, np.int64)
@@ -187,16 +187,18 @@ class Feed:
 
 
 class RowReader(Reader):
-    """Gives a task what its feed has, behind all of the global tables that it reads from the log itself."""
+    """Reads a task's feed, after all global tables that the task reads from the log itself."""
 
     feed: Feed
 
     def __init__(self, *given: Any, **limits: Any):
         super().__init__(*given, **limits)
-        self._position = self._first = self.feed.taken  # what is held back from one commit to the next has its place
+        self._position = self._first = self.feed.taken  # records held back between commits keep their positions
 
     def clocks(self, positions: IntArray) -> IntArray:
-        """The clocks of the records at some positions; of what came before this commit, how far it had come by then."""
+        """Return the clocks of the records at some positions. Earlier commits' records have the clock reached by
+        then.
+        """
         found = np.full(len(positions), self.clock)
         last = self._clocks[-1] if self._clocks else np.zeros(0, np.int64)
         before = self._position - len(last)
@@ -231,12 +233,12 @@ class RowReader(Reader):
 
     @property
     def is_at_end(self) -> bool:
-        """Whether all was taken."""
+        """Whether all rows were taken."""
         return self.feed.is_done
 
 
 def _causes(batch: Any) -> IntArray | None:
-    """What caused rows, where they tell; all of a topic do, or none."""
+    """Return the causes of rows, if they have them: either all rows of a topic do, or none."""
     if "cause" not in batch.schema.names or (column := batch.column("cause")).null_count:
         return None
     return _longs(column)

@@ -1,7 +1,7 @@
-"""Topics as rows for Spark: which task each row goes to, and by what the rows of a task are sorted.
+"""Topics as rows for Spark: the task of each row, and the order of a task's rows.
 
-The order is total, so that Spark may run a task twice and both runs are the same. Rows of a DataFrame for which nothing
-says in which order they arrived go by their times; of equal ones by all of their columns, the key's first.
+The order is total, so that Spark may run a task twice with the same result. Rows of a DataFrame without a column for
+their order of arrival are sorted by time, and at equal times by all of their columns, the key's first.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from penstock.log.open import open_log
 from penstock.log.tables import Chosen
 
 _NOT_SORTED = (spark.MapType, spark.VariantType, spark.CalendarIntervalType)
-"""Types that Spark has no order of."""
+"""Types that Spark cannot sort."""
 
 _LOG_ROWS = (
     "partition int, clock bigint, cause bigint, seq bigint, timestamp bigint, key binary, value binary, "
@@ -36,12 +36,12 @@ _LOG_ROWS = (
 
 
 def rows_of(source: Source, of: RowsOf, tasks: int, is_alone: bool, meetings: Meetings | None) -> Any:
-    """The rows of a DataFrame.
+    """Return the rows of a DataFrame.
 
     Args:
-        tasks: how many tasks there are.
+        tasks: the number of tasks.
         is_alone: whether the tasks read nothing else, so that their own reader makes the clocks.
-        meetings: what tells causes, where rows have to bring them.
+        meetings: numbers the causes, if rows must carry them.
     """
     key = source.chosen.key
     columns = [_time(source).alias("timestamp"), f.struct(*map(quoted, source.used)).alias(of.column)]
@@ -75,7 +75,7 @@ def rows_of(source: Source, of: RowsOf, tasks: int, is_alone: bool, meetings: Me
 
 
 def places(source: Source, of: RowsOf) -> list[Any]:
-    """The order of a DataFrame's rows in a task."""
+    """Return the sort columns of a DataFrame's rows in a task."""
     time, key = source.chosen.timestamp, source.chosen.key
     names = [name for name in (time, key) if name is not None and name in source.used]
     names += [name for name in source.used if name not in names]
@@ -87,11 +87,10 @@ def places(source: Source, of: RowsOf) -> list[Any]:
 
 
 def _whole(source: Source, name: str, end: int | None = None) -> Any:
-    """A column that says in which order rows arrived; a row ends the run when nothing stands there, or what is no
-    partition.
+    """Return a column that orders rows by arrival. A row with null, or with an invalid partition, ends the run.
 
     Args:
-        end: how many partitions there are, where it says the partition.
+        end: the number of partitions, if the column holds the partition.
     """
     column, where = quoted(name), f"penstock.errors.ConfigError: {source.chosen.method}: order: column {name!r} holds "
     empty = f"{where}nothing in some row (null). Fill it (coalesce), or leave such rows out"
@@ -104,7 +103,7 @@ def _whole(source: Source, name: str, end: int | None = None) -> Any:
 
 
 def quoted(name: str) -> Any:
-    """A column by its name, whatever is in it."""
+    """Return a column by its name, whatever characters it has."""
     return f.col("`{}`".format(name.replace("`", "``")))
 
 
@@ -124,7 +123,7 @@ def _holds(kind: Any, kinds: tuple[Any, ...]) -> bool:
 
 
 def _time(source: Source) -> Any:
-    """The times of rows in milliseconds; null where there is none."""
+    """Return the times of rows in milliseconds; null where missing."""
     name, unit = source.chosen.timestamp, source.chosen.timestamp_unit
     assert name is not None
     kind, column = source.frame.schema[name].dataType, quoted(name)
@@ -151,7 +150,7 @@ def _time(source: Source) -> Any:
 
 
 def _partition(source: Source, tasks: int, key: Any) -> Any:
-    """The task of each row: that of its key by Kafka's partitioner; rows without a key are spread by all they hold."""
+    """Return the task of each row, by Kafka's partitioner. Rows without a key are spread by all of their columns."""
     if tasks == 1:
         return f.lit(0)
     fields = [(name, source.frame.schema[name].dataType) for name in source.used]
@@ -175,7 +174,7 @@ def _partition(source: Source, tasks: int, key: Any) -> Any:
 def rows_of_log(
     session: Any, place: Any, topic: str, of: RowsOf, ranges: tuple[Range, ...], first_causes: list[int]
 ) -> Any:
-    """The records of a topic of the log as rows, for tasks that read other rows besides."""
+    """Return the records of a topic of the log as rows, for tasks that also read other rows."""
 
     def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:
@@ -190,7 +189,7 @@ def rows_of_log(
 
 
 def log_rows(place: Any, topic: str, partition: int, range_: Range, first_cause: int) -> Iterator[Any]:
-    """The records of one partition of a topic of the log as rows."""
+    """Yield the records of one partition of a topic of the log as rows."""
     log = open_log(place)
     highest = EARLIEST
     try:
@@ -216,7 +215,7 @@ def log_rows(place: Any, topic: str, partition: int, range_: Range, first_cause:
 
 
 def with_time(source: Source, now: int) -> Source:
-    """A DataFrame whose rows all have one time where it has no column of times."""
+    """Return a DataFrame whose rows all have one time, if it has no column of times."""
     if source.chosen.timestamp is not None:
         return source
     frame = source.frame.withColumn(NOW, f.lit(now).cast("long"))
@@ -224,4 +223,4 @@ def with_time(source: Source, now: int) -> Source:
 
 
 NOW = "__penstock_now"
-"""The column with the time of the run, where there is none with times."""
+"""The column with the time of the run, for DataFrames without times."""

@@ -1,4 +1,4 @@
-"""The names under which batches count once: a scheduler repeats its jobs, and a query its batches."""
+"""The names under which batches are committed once: a scheduler repeats its jobs, and a query its batches."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import msgspec
 from penstock.engine.shared.manifest import Manifest
 
 KEPT_NAMES = 1000
-"""How many names of batches a checkpoint keeps: the newest ones."""
+"""How many batch names a checkpoint keeps: the newest ones."""
 
 
 @dataclass(frozen=True)
 class BatchName:
-    """The name under which a batch counts once.
+    """The name under which a batch is committed once.
 
     Attributes:
-        name: of the batch; of all batches of a query, where they have numbers.
-        number: which of them it is; numbers only grow.
+        name: the batch's name, or the query's if its batches are numbered.
+        number: the batch's number in its query; numbers only grow.
     """
 
     name: str
@@ -28,13 +28,13 @@ class BatchName:
         return repr(self.name) if self.number is None else f"{self.number} of query {self.name!r}"
 
     def counted_in(self, manifest: Manifest) -> bool:
-        """Whether a batch of this name counts already."""
+        """Return whether a batch of this name is already committed."""
         if self.number is None:
             return self.name in manifest.batches
         return self.number <= manifest.queries.get(self.name, -1)
 
     def noted_in(self, manifest: Manifest) -> Manifest:
-        """A manifest in which it counts."""
+        """Return a manifest in which it is committed."""
         if self.number is not None:
             return msgspec.structs.replace(manifest, queries=manifest.queries | {self.name: self.number})
         newest = [*manifest.batches.items()][-KEPT_NAMES + 1 :]

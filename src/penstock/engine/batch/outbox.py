@@ -1,4 +1,4 @@
-"""What a task of a batch gives, as rows for Spark."""
+"""The output of a batch's task, as rows for Spark."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ COLUMNS = (
     ("task", pa.string()),
     ("number", pa.int64()),
 )
-"""The columns of an output topic behind key and value."""
+"""The columns of an output topic after key and value."""
 
 
 class Outbox:
-    """What one task gives, commit by commit.
+    """The output of one task, commit by commit.
 
     Args:
         log: where it writes its output topics.
-        storage: where it writes what it sends to other tasks.
+        storage: where it writes the records for other tasks.
     """
 
     def __init__(self, program: Program, stage: Stage, id_: TaskId, log: StageLog, storage: Storage):
         self._program, self._stage, self._id, self._log, self._storage = program, stage, id_, log, storage
         self._types = TopicTypes(program.topology, program.settings.dead_letters)
         self._numbers: dict[tuple[str, int], int] = {}
-        """How many records were put out so far, by topic and partition."""
+        """How many records were output so far, by topic and partition."""
         self._last: dict[tuple[str, int], tuple[int, int]] = {}
         """The clock and the cause of the last record that was sent, by topic and partition."""
         self._metrics: dict[str, int] = {}
@@ -66,7 +66,7 @@ class Outbox:
         self._topics: dict[str, None] = {}
 
     def results(self, done: TaskDone, around: frozenset[str] = frozenset()) -> Iterator[Any]:
-        """What a commit brings; its files are not needed behind that.
+        """Yield the results of a commit; its files are not needed afterwards.
 
         Args:
             around: topics that lead to tasks of the same process.
@@ -94,11 +94,11 @@ class Outbox:
                 self._sinks.setdefault(topic, []).extend(segments)
 
     def _every(self, last: TaskDone, offsets: Mapping[str, int]) -> TaskDone:
-        """What all commits of the task brought together.
+        """Return the combined result of all commits of the task.
 
         Args:
-            last: what the last one did.
-            offsets: up to where topics of the log are read.
+            last: the result of the last one.
+            offsets: the offsets up to which topics of the log are read.
         """
         return msgspec.structs.replace(
             last,
@@ -117,7 +117,7 @@ class Outbox:
             self._storage.delete(name)
 
     def _output(self, topic: str, partition: int, records: Records) -> Iterator[Any]:
-        """Records of an output topic."""
+        """Yield records of an output topic."""
         key, value = self._types.of(topic)
         count = len(records)
         where = f"topic {topic!r}, partition {partition}"
@@ -133,7 +133,9 @@ class Outbox:
         yield from blocks(OUTPUT, topic, pa.record_batch(columns))
 
     def _sent(self, topic: str, partition: int, records: Records) -> Any:
-        """Records for another stage. Their clocks never go back: what is late goes behind what was sent before it."""
+        """Return records for another stage. Their clocks never go back: a late record takes the clock of its
+        predecessor.
+        """
         place, (clock, cause) = (topic, partition), self._last.get((topic, partition), (EARLIEST, EARLIEST))
         assert records.clock is not None
         clocks = np.maximum.accumulate(np.maximum(records.clock, clock))
@@ -152,20 +154,20 @@ class Outbox:
         return np.arange(first, first + count)
 
     def stores(self, task: Task) -> Iterator[Any]:
-        """The rows of the stores that are asked for."""
+        """Yield the rows of the requested stores."""
         shapes = shapes_of(self._program.topology)
         for name in self._stage.stores:
-            store = task.state.stores.get(name)  # a step may look into one that another task keeps
+            store = task.state.stores.get(name)  # a step may look up a store that another task keeps
             if store is not None and not (shapes[name].format.is_everywhere and self._id.partition):
                 for batch in view_of(Live({str(self._id): store}), shapes[name]).to_arrow():
                     yield from blocks(STORE, name, batch)
 
     def ended(self, task: BatchTask, last: TaskDone, offsets: Mapping[str, int], local_commits: int) -> Any:
-        """What the task did for the application that is continued."""
+        """Return the task's part of the continued application's commit."""
         done = task.ended(self._every(last, offsets), local_commits)
         return block(ENDED, str(self._id), msgspec.json.encode(done))
 
     def figures(self) -> Any:
-        """What was counted, and which topics were written."""
+        """Return the metrics, and the topics that were written."""
         told = {"metrics": self._metrics, "topics": list(self._topics)}
         return block(FIGURES, str(self._id), json.dumps(told).encode())

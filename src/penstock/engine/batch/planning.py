@@ -1,4 +1,4 @@
-"""How a topology is laid out for a batch: topics, tasks, and the order of stages."""
+"""Lays a topology out for a batch: topics, tasks, and the order of stages."""
 
 from __future__ import annotations
 
@@ -19,18 +19,17 @@ from penstock.plan.topology import Topology
 from penstock.settings import Settings
 
 PARTITIONS = 8
-"""How many partitions topics have that come as DataFrames where nobody says: always as many, so that a batch gives the
-same wherever it runs."""
+"""The default partition count of DataFrames' topics. It is fixed, so that a batch gives the same results anywhere."""
 
 
 def laid_out(
     topology: Topology, sources: Mapping[str, Source], counts: Mapping[str, int], log: Log | None, settings: Settings
 ) -> tuple[Layout, list[TopicInfo]]:
-    """The layout of a topology, and all of its topics.
+    """Return the layout of a topology, and all of its topics.
 
     Args:
-        counts: how many partitions the DataFrames' topics have.
-        log: where the other topics are that it reads.
+        counts: the partition counts of the DataFrames' topics.
+        log: has the other topics that the topology reads.
 
     Raises:
         ConfigError: a topic that the topology reads is neither a DataFrame nor in the log, or has other types.
@@ -53,7 +52,7 @@ def laid_out(
 
 
 def _with_times(source: Source) -> object:
-    """The columns of a DataFrame that are used, those with the times among them."""
+    """Return the schema of a DataFrame's used columns, including the times."""
     from penstock.engine.spark.frame_types import written_schema
 
     time = source.chosen.timestamp
@@ -75,7 +74,7 @@ def _missing(topic: str, sources: Collection[str], log: Log | None) -> ConfigErr
 
 
 def counts_of(topology: Topology, sources: Iterable[str], log: Log | None, count: int | None) -> dict[str, int]:
-    """How many partitions the DataFrames' topics have: as many as the topics of the log with which they are joined."""
+    """Return the partition counts of the DataFrames' topics: those of the log's topics that they are joined with."""
     counts = dict.fromkeys(sources, count or PARTITIONS)
     for copartition in topology.copartitions if log is not None and count is None else ():
         assert log is not None
@@ -89,7 +88,7 @@ def counts_of(topology: Topology, sources: Iterable[str], log: Log | None, count
 
 
 def in_order(layout: Layout, through: Container[str]) -> Iterator[tuple[SubTopology, ...]]:
-    """The sub-topologies, each behind those that send to it; those of a circle together.
+    """Yield the sub-topologies, each after its senders; those of a circle together.
 
     Args:
         through: the topics through which records go from one to the other within the batch.
@@ -119,7 +118,7 @@ def in_order(layout: Layout, through: Container[str]) -> Iterator[tuple[SubTopol
 def _feeds(
     one: tuple[SubTopology, ...], other: tuple[SubTopology, ...], through: Container[str], is_circle: bool
 ) -> bool:
-    """Whether sub-topologies send to others; a circle is fed by itself alone."""
+    """Return whether sub-topologies send to others. A circle's own topics do not count."""
     written = {topic for sub in one for topic in sub.sink_topics if topic in through}
     read = {topic for sub in other for topic in (*sub.source_topics, *sub.global_topics)}
     return not (one is other and is_circle) and not written.isdisjoint(read)
@@ -130,12 +129,12 @@ class Plan:
 
     Args:
         sources: the DataFrames, by topic.
-        program: what all stages have in common.
-        ranges: what is read of the log; it has the other topics that the topology reads.
+        program: the common part of all stages.
+        ranges: the offsets to read from the log, which has the other topics that the topology reads.
         stores: the stores whose rows are results.
 
     Raises:
-        ConfigError: it cannot be run as a batch.
+        ConfigError: the topology cannot run as a batch.
     """
 
     def __init__(
@@ -155,7 +154,7 @@ class Plan:
         """The sub-topologies in the order in which they run, those of a circle together."""
         self.subs = [sub for group in self.groups for sub in group]
         self.numbers = {topic: number for number, topic in enumerate(sorted(written | read))}
-        """Tell apart the topics of rows that are sent on."""
+        """Numbers that distinguish the topics of rows sent between stages."""
         self._sent = (written & read) - ranges.keys()
 
     @classmethod
@@ -168,14 +167,14 @@ class Plan:
         stores: Collection[str],
         settings: Settings,
     ) -> Self:
-        """The stages of a batch that is part of no application.
+        """Return the stages of a batch without an application.
 
         Args:
-            counts: how many partitions the DataFrames' topics have.
-            log: where the other topics are that the topology reads: all that is in them now is read.
+            counts: the partition counts of the DataFrames' topics.
+            log: has the other topics that the topology reads. All their present records are read.
 
         Raises:
-            ConfigError, TopologyError: it cannot be run as a batch.
+            ConfigError, TopologyError: the topology cannot run as a batch.
         """
         layout, infos = laid_out(topology, sources, counts, log, settings)
         place = None if log is None else log.place
@@ -187,7 +186,7 @@ class Plan:
         return cls(sources, program, ranges, stores)
 
     def circling(self, group: Sequence[SubTopology]) -> Circling:
-        """What the sub-topologies of a circle read, all of it as rows, and give."""
+        """Return the inputs of a circle's sub-topologies, all of them as rows, and their outputs."""
         own = {topic for sub in group for topic in sub.sink_topics}
         stages: list[Stage] = []
         for sub in group:
@@ -197,13 +196,13 @@ class Plan:
         return Circling(tuple(stages))
 
     def stage(self, sub: SubTopology) -> Stage:
-        """What a sub-topology reads, and gives."""
+        """Return the inputs and outputs of a sub-topology."""
         topics = [*sub.global_topics, *sub.source_topics]
         has_rows = any(topic not in self.ranges for topic in topics)
         return self._stage(sub, [t for t in topics if has_rows and not (t in sub.global_topics and t in self.ranges)])
 
     def all_as_rows(self, sub: SubTopology) -> Stage:
-        """The same where all topics come as rows."""
+        """Return the stage of a sub-topology with all topics as rows."""
         return self._stage(sub, [*sub.global_topics, *sub.source_topics])
 
     def _stage(self, sub: SubTopology, as_rows: Sequence[str], first: int = 0) -> Stage:
@@ -217,26 +216,28 @@ class Plan:
         )
 
     def stores_of(self, sub: SubTopology) -> set[str]:
-        """The stores whose rows its tasks give; those of a global table are given by the first that has them."""
+        """Return the stores whose rows its tasks output. The first sub-topology that has a global table outputs its
+        store.
+        """
         before = {
             store for one in self.subs[: self.subs.index(sub)] for part in one.global_parts for store in part.stores
         }
         return {store for part in sub.working_parts for store in part.stores}.intersection(self._stores) - before
 
     def writers(self, topic: str, but: Collection[SubTopology] = ()) -> list[int]:
-        """The sub-topologies that write a topic."""
+        """Return the sub-topologies that write a topic."""
         return [sub.id for sub in self.subs if topic in sub.sink_topics and sub not in but]
 
     def tells_causes(self, sub: SubTopology) -> bool:
-        """Whether rows for a sub-topology bring along what caused them."""
+        """Return whether rows for a sub-topology carry their causes."""
         return sub.id in self.layout.meetings.subs
 
     def first_cause(self, topic: str, partition: int) -> int:
-        """The number of the first record of a partition of a topic, as a cause."""
+        """Return the cause number of the first record of a partition."""
         return self.layout.meetings.first_cause(topic, partition)
 
     def rows_of(self, topic: str, number: int, sub: SubTopology) -> RowsOf:
-        """How rows of a topic look to the tasks of a sub-topology, where it is the one of this number."""
+        """Return the format of a topic's rows for the tasks of a sub-topology, under this input number."""
         source, is_global = self._sources.get(topic), topic in sub.global_topics
         if source is None:
             return RowsOf(topic, number, is_global, placed=topic in self.topology.internal_topics)
@@ -245,7 +246,7 @@ class Plan:
 
 
 def for_batch(settings: Settings) -> Settings:
-    """The settings of a task that keeps no checkpoint."""
+    """Return the settings of a task that keeps no checkpoint."""
     never = 2**62
     return replace(
         settings,
@@ -257,4 +258,4 @@ def for_batch(settings: Settings) -> Settings:
 
 
 COMMIT_BYTES = 32 << 20
-"""How many bytes of input a task takes before it lets go of its results, at most."""
+"""Most bytes of input that a task takes before it outputs its results."""

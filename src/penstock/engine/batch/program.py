@@ -1,4 +1,4 @@
-"""What a batch's tasks need to know; it travels to each of them."""
+"""The program of a batch's tasks, which is sent to each of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.serdes import BYTES, Serde
 from penstock.settings import Settings
 
 APPLICATION = "batch"
-"""What processors hear as the application's id, where the batch is none's."""
+"""The application id that processors see if the batch belongs to no application."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,11 @@ class Continuation:
 
     Attributes:
         storage: the URL of its checkpoint.
-        identity: that of the checkpoint.
+        identity: the identity of the checkpoint.
         commit: the number of the commit.
-        attempt: the name of the attempt at it, which all files bear.
-        entries: where each task is.
-        to_topics: whether what is put out goes into the topics of the log; else it is a result.
+        attempt: the name of the attempt at it, with which the names of all files start.
+        entries: the position of each task.
+        to_topics: whether the output goes into the topics of the log; otherwise it is returned.
     """
 
     storage: str
@@ -40,18 +40,18 @@ class Continuation:
     to_topics: bool
 
     def entry(self, task: TaskId) -> TaskEntry:
-        """Where a task is; at its beginning if it has done nothing yet."""
+        """Return a task's position; that of a new task if it has done nothing yet."""
         return self.entries.get(str(task), TaskEntry())
 
 
 @dataclass(frozen=True)
 class Program:
-    """What all stages have in common.
+    """The common part of all stages.
 
     Attributes:
         topics: all topics that the topology reads and writes.
-        place: where the real log is; None where all input is DataFrames.
-        continuation: the application that is continued, if one is.
+        place: where the real log is; None if all input is DataFrames.
+        continuation: the application that the batch continues, if any.
     """
 
     topology: Topology
@@ -62,7 +62,7 @@ class Program:
     continuation: Continuation | None = None
 
     def turn(self, number: int) -> tuple[int, str]:
-        """The commit and the attempt of a task's local commit, of which there are as many as its memory wants."""
+        """Return the commit and the attempt of a task's local commit. Its memory decides how many it needs."""
         if self.continuation is None:
             return number, f"batch-{number}"
         return self.continuation.commit, f"{self.continuation.attempt}{f'x{number}' if number else ''}"
@@ -81,8 +81,8 @@ class Stage:
     """One sub-topology.
 
     Attributes:
-        inputs: the topics that come as rows; none where all are read from the log.
-        ranges: what is read of topics of the log, by partition.
+        inputs: the topics that come as rows; empty if all are read from the log.
+        ranges: the offsets to read from topics of the log, by partition.
         sent: the topics that other stages read, with their numbers.
         stores: the stores whose rows are results.
     """
@@ -95,13 +95,13 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The name shown to users."""
         return str(self.sub)
 
 
 @dataclass(frozen=True)
 class Circling:
-    """Sub-topologies that send to each other, all tasks of which run in one task of Spark."""
+    """Sub-topologies that send to each other, all of whose tasks run in one Spark task."""
 
     stages: tuple[Stage, ...]
 
@@ -112,7 +112,7 @@ class Circling:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The name shown to users."""
         return ", ".join(stage.name for stage in self.stages)
 
 
@@ -120,7 +120,7 @@ class TopicTypes:
     """The types of keys and values of the topics that a topology writes.
 
     Args:
-        dead_letters: the topics of records that failed, which stay as they came.
+        dead_letters: the topics of failed records, which keep their bytes.
     """
 
     def __init__(self, topology: Topology, dead_letters: Collection[str]):
@@ -133,5 +133,5 @@ class TopicTypes:
                     self._known.setdefault(topic, (part.node.key, part.node.value))
 
     def of(self, topic: str) -> tuple[Serde, Serde]:
-        """Of one topic, which may have been chosen by record."""
+        """Return the types of one topic, which may have been chosen record by record."""
         return self._known.get(topic, self._others)

@@ -1,4 +1,4 @@
-"""What a batch gives: output topics and stores as DataFrames, and what was left out."""
+"""The result of a batch: output topics and stores as DataFrames, and the records that were left out."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class BatchResult:
         return self._blocks(STORE, name, view_of(Live({}), shape).to_arrow().schema, keepers)
 
     def close(self) -> None:
-        """Have Spark forget the results."""
+        """Release the results on Spark."""
         for stage in self._stages.values():
             stage.unpersist()
 
@@ -122,7 +122,7 @@ class BatchResult:
         return f"<results of a batch: topics {topics}; stores {stores}>"
 
     def _blocks(self, what: int, name: str, schema: Any, subs: list[int]) -> Any:
-        """What some stages gave, as columns; which stages did is not known of topics that were chosen by record."""
+        """Return the output of some stages, as columns. For topics chosen record by record, all stages are searched."""
         kind = from_arrow_schema(schema)
         types = arrow_schema(kind)
         stages = list(dict.fromkeys(self._stages[id_] for id_ in subs or self._stages))
@@ -137,12 +137,12 @@ class BatchResult:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without PySpark's warning that it does not support the installed pandas fully: none is used here."""
+    """Suppress PySpark's warning about pandas versions: pandas is not used here."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
         yield
 
 
 def told_in(rows: Iterable[Any]) -> list[dict[str, Any]]:
-    """The figures in rows that have some."""
+    """Return the metrics in rows that have some."""
     return [json.loads(bytes(row["block"])) for row in rows]

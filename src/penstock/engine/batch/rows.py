@@ -1,8 +1,8 @@
-"""What goes through Spark between the stages of a batch, and what comes out of them.
+"""The rows that go through Spark between the stages of a batch, and out of them.
 
-A row that a task sends through a repartition topic is a row of the DataFrame, which Spark shuffles. All else that a
-task gives (records of output topics, rows of stores, figures) goes in blocks: Arrow batches as bytes, one in a row, so
-that a record crosses into Spark's own format once, and only where somebody reads it.
+A row that a task sends through a repartition topic is a row of the DataFrame, which Spark shuffles. All other output of
+a task (records of output topics, rows of stores, metrics) goes in blocks: Arrow batches as bytes, one in a row. So a
+record is converted to Spark's own format once, and only if it is read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.log.records import Records
 from penstock.log.tables import small
 
 OUTPUT, STORE, FIGURES, ERROR, ENDED = -1, -2, -3, -4, -5
-"""What a block holds, in the column ``what``; a row that is sent on has the number of its topic there."""
+"""The kinds of blocks, in the column ``what``; a row for another stage has the number of its topic there."""
 
 RESULT = pa.schema(
     [
@@ -38,25 +38,25 @@ RESULT = pa.schema(
         ("headers", HEADERS),
     ]
 )
-"""The columns of what a stage gives."""
+"""The columns of a stage's output."""
 
 IN_SPARK = (
     "what int, name string, block binary, partition int, clock bigint, cause bigint, sender bigint, seq bigint, "
     "timestamp bigint, key binary, value binary, old binary, headers array<struct<key:string,value:binary>>"
 )
-"""The same in Spark's words."""
+"""The same schema in Spark's syntax."""
 
 SENT = ("partition", "clock", "cause", "sender", "seq", "timestamp", "key", "value", "old", "headers")
-"""The columns of what is sent on."""
+"""The columns of rows for other stages."""
 
 SORTED_BY = ("clock", "cause", "input", "sender", "seq")
-"""By what the rows of a task are sorted, as far as they have it: the order of the engine's own reader."""
+"""The sort columns of a task's rows, as far as they have them: the order of the engine's own reader."""
 
 
 def sent(
     what: int, partition: int, records: Records, clock: IntArray, cause: IntArray | None, sender: int, seq: IntArray
 ) -> Any:
-    """Records that are sent to a partition of a repartition topic, as rows."""
+    """Return records for a partition of a repartition topic, as rows."""
     count = len(records)
     columns = {
         "what": pa.repeat(pa.scalar(what, pa.int32()), count),
@@ -75,7 +75,7 @@ def sent(
 
 
 def blocks(what: int, name: str, batch: Any) -> Iterator[Any]:
-    """A batch of any columns in rows of a stage's result, each a block of bounded size."""
+    """Yield a batch of any columns as rows of a stage's result, each a block of bounded size."""
     for part in small(batch):
         sink = pa.BufferOutputStream()
         with ipc.new_stream(sink, part.schema) as writer:
@@ -84,7 +84,7 @@ def blocks(what: int, name: str, batch: Any) -> Iterator[Any]:
 
 
 def block(what: int, name: str, data: bytes) -> Any:
-    """Some bytes as a row of a stage's result."""
+    """Return bytes as a row of a stage's result."""
     columns = {
         "what": pa.array([what], pa.int32()),
         "name": pa.array([name], pa.string()),
@@ -99,7 +99,7 @@ def _whole(columns: dict[str, Any], count: int) -> Any:
 
 
 def unpacked(rows: Iterator[Any], schema: Any) -> Iterator[Any]:
-    """The batches in rows that have blocks, with columns of these types."""
+    """Yield the batches in rows with blocks, with columns of these types."""
     for row in rows:
         for data in row.column(0):
             for batch in ipc.open_stream(data.as_buffer()):

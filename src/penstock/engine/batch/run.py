@@ -1,4 +1,4 @@
-"""``Topology.run_batch``: what it is given is checked and completed, and Spark runs it."""
+"""``Topology.run_batch``: checks and completes its arguments, and runs the batch on Spark."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from penstock.times import wall_clock_ms
 
 @dataclass(frozen=True)
 class Role:
-    """What a batch is to an application: its next commit, the state that it begins with, or nothing."""
+    """The batch's role in an application: its next commit, its initial state, or none."""
 
     application_id: str | None = None
     batch: str | BatchName | None = None
@@ -96,7 +96,7 @@ def run_batch(
 
 @dataclass(frozen=True)
 class _Run:
-    """A batch that is completed."""
+    """A batch with complete arguments."""
 
     spark: Any
     topology: Topology
@@ -106,19 +106,19 @@ class _Run:
     settings: Settings
 
     def counts(self, partitions: int | None) -> dict[str, int]:
-        """How many partitions the DataFrames' topics have."""
+        """Return the partition counts of the DataFrames' topics."""
         counts = counts_of(self.topology, self.sources, self.log, partitions)
         if partitions is None:
             counts |= {topic: _partitions_in(one) for topic, one in self.sources.items() if one.partition}
         return counts
 
     def alone(self, counts: dict[str, int]) -> BatchResult:
-        """Run it as the batch of no application."""
+        """Run it as a batch without an application."""
         plan = Plan.alone(self.topology, self.sources, counts, self.log, self.stores, self.settings)
         return self._run(plan, self.stores)[0]
 
     def seed(self, application_id: str, then: Then | None, counts: dict[str, int]) -> BatchResult:
-        """Make the state that an application begins with."""
+        """Make the initial state of an application."""
         assert self.log is not None
         results: list[BatchResult] = []
 
@@ -156,7 +156,7 @@ class _Run:
 
 
 def _kept(topology: Topology, stores: Iterable[str] | None) -> set[str]:
-    """The stores whose rows are results: by default those that have a name of the user's."""
+    """Return the stores whose rows are results: by default those that the user named."""
     known, specs = shapes_of(topology), topology.facts.named()
     if stores is None:
         return {name for name in known if specs[name].named_by_user}
@@ -171,7 +171,7 @@ def _kept(topology: Topology, stores: Iterable[str] | None) -> set[str]:
 
 
 def _partitions_in(source: Source) -> int:
-    """How many partitions there are at least by a column with their numbers."""
+    """Return the lowest partition count that fits a column of partition numbers."""
     assert source.partition is not None
     highest = source.frame.agg(f.max(frames.quoted(source.partition)).cast("int")).first()[0]
     return 1 if highest is None else int(highest) + 1

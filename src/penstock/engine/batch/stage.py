@@ -1,8 +1,8 @@
-"""What runs inside a task of Spark: a task of a sub-topology, fed with the rows of one partition.
+"""The code inside a Spark task: a task of a sub-topology, fed with the rows of one partition.
 
-It commits locally as often as its memory wants. What it put out by then goes on, so that neither its input nor its
-results are in memory as a whole. All of it together counts as one commit: what a commit does at its end (punctuations
-by the wall clock, caches of tables) it does at the end of its input.
+It commits locally as often as its memory requires, and passes its output on each time, so that neither its input nor
+its results are in memory as a whole. All local commits together form one commit: the work at a commit's end
+(punctuations by the wall clock, caches of tables) is done at the end of the input.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from penstock.log.open import open_log
 from penstock.storage import LocalStorage, open_storage
 
 _FOREVER = 2**62
-"""Up to which offset topics are read that come as rows."""
+"""The end offset of topics that come as rows."""
 
 _OF_THE_USER = (ConfigError, ProcessingError, SerdeError, TopologyError)
-"""Errors that Spark would not cure by running the task again."""
+"""Errors that would occur again if Spark repeated the task."""
 
 
 def serve(packed: bytes, stage: Stage | Circling, batches: Iterator[Any], partition: int) -> Iterator[Any]:
-    """Run one task over its rows, or all tasks of a circle; what they give, as rows of ``RESULT``."""
+    """Run one task over its rows, or all tasks of a circle. Yield their output, as rows of ``RESULT``."""
     with ExitStack() as stack:
         folder = stack.enter_context(_folder(partition))
         try:
@@ -52,7 +52,9 @@ def serve(packed: bytes, stage: Stage | Circling, batches: Iterator[Any], partit
 
 
 def _folder(partition: int) -> Any:
-    """A folder for files of one run, on the disks that Spark spills to; Spark removes what a killed process leaves."""
+    """Return a folder for files of one run, on the disks that Spark spills to. Spark removes a killed process's
+    files.
+    """
     places = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).split(",")
     return tempfile.TemporaryDirectory(
         prefix="penstock-batch-", dir=places[partition % len(places)], ignore_cleanup_errors=True
@@ -67,14 +69,14 @@ def run(
     folder: Path,
     stack: ExitStack,
 ) -> Iterator[Any]:
-    """The same with a folder for files, and who lets go of things."""
+    """Run one task, or a circle, with a folder for files and a stack for resources."""
     if isinstance(stage, Circling):
         return CircleRun(program, stage, folder, stack).over(batches)
     return TaskRun(program, stage, partition, folder, stack).over(batches)
 
 
 def log_of(program: Program, stage: Stage, stack: ExitStack) -> StageLog:
-    """The log as a task of a stage sees it, which is let go of with the stack."""
+    """Return the log as a task of a stage sees it, which the stack closes."""
     continuation = program.continuation
     writes = continuation is not None and continuation.to_topics
     if not stage.ranges and not writes:
@@ -98,7 +100,7 @@ class TaskRun:
         self._storage, self._folder = LocalStorage(folder / "files"), folder / "db"
 
     def over(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Run over rows, or over what there is in the log."""
+        """Run over rows, or over the records in the log."""
         settings = self._program.settings
         ranges = dict(self._ranges())
         began = entry = self._entry(ranges)
@@ -129,7 +131,7 @@ class TaskRun:
         return BatchTask.opened(self._program, self._id, self._log, self._storage, self._folder, self._stack, reader)
 
     def _entry(self, ranges: Mapping[str, Range]) -> TaskEntry:
-        """Where the task is."""
+        """Return the position of the task."""
         starts = {place: one.start for place, one in ranges.items()}
         if self._program.continuation is None:
             return TaskEntry(offsets=starts)
@@ -137,7 +139,7 @@ class TaskRun:
         return msgspec.structs.replace(entry, offsets=entry.offsets | starts)
 
     def _ranges(self) -> Iterator[tuple[str, Range]]:
-        """What is read of the log, by the place where its offset is kept."""
+        """Yield the ranges to read from the log, by the place where their offset is kept."""
         sub = self._program.topology.sub_topologies[self._stage.sub]
         continuation, places = self._program.continuation, list[tuple[str, Range]]()
         for topic, ranges in self._stage.ranges.items():

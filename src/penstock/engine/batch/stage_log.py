@@ -1,4 +1,4 @@
-"""The log of a task in a batch: it reads topics of the real log, and keeps what the task puts out until it is taken."""
+"""The log of a task in a batch: it reads topics of the real log, and keeps the task's output until it is taken."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class StageLog(MemoryLog):
     """Topics of one stage.
 
     Args:
-        topics: all that the topology reads and writes.
-        real: where some of them are read.
-        read: which.
+        topics: all topics that the topology reads and writes.
+        real: the log from which some of them are read.
+        read: those topics.
     """
 
     def __init__(self, topics: Iterable[TopicInfo], real: Log | None = None, read: Collection[str] = ()):
@@ -28,13 +28,13 @@ class StageLog(MemoryLog):
         self._real, self._read = real, frozenset(read)
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Records]:
-        """Records of the real log; nothing of topics that come as rows."""
+        """Return records of the real log; nothing for topics that come as rows."""
         if self._real is not None and topic in self._read:
             return self._real.read(topic, partition, start, end)
         return iter(())
 
     def take(self, sinks: Mapping[str, Sequence[Segment]]) -> Iterator[tuple[str, int, Records]]:
-        """What was written, by topic and partition; it is kept no longer."""
+        """Yield and drop the written records, by topic and partition."""
         for topic, segments in sinks.items():
             self.append(topic, segments)
             for partition, (start, end) in enumerate(
@@ -46,7 +46,7 @@ class StageLog(MemoryLog):
 
 
 class TopicsLog(StageLog):
-    """The same where a task puts out into the topics of the real log."""
+    """A stage's log whose output goes into the topics of the real log."""
 
     def __init__(self, real: Log, read: Collection[str]):
         super().__init__((), real, read)

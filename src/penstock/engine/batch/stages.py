@@ -39,10 +39,10 @@ class SparkStages:
         self._stages: dict[int, Any] = {}
 
     def run(self) -> tuple[BatchResult, list[TaskDone]]:
-        """Run stage by stage; the results, and what tasks of an application did.
+        """Run stage by stage. Return the results, and the tasks' parts of an application's commit.
 
         Raises:
-            PenstockError: what a task raised.
+            PenstockError: an error of a task.
         """
         packed = dumps(self._plan.program)
         figures: list[dict[str, Any]] = []
@@ -63,7 +63,7 @@ class SparkStages:
 
     @contextmanager
     def _named(self, group: tuple[SubTopology, ...]) -> Iterator[None]:
-        """What Spark's page calls the jobs of a stage."""
+        """Name the jobs of a stage on Spark's web page."""
         context = getattr(self._spark, "sparkContext", None) if is_classic(self._spark) else None
         if context is None:
             yield
@@ -79,7 +79,7 @@ class SparkStages:
     # --- one stage -----------------------------------------------------------------------------------------------
 
     def _stage(self, group: tuple[SubTopology, ...], packed: bytes) -> Any:
-        """What a sub-topology gives, or several that are a circle."""
+        """Return the output of a sub-topology, or of several that form a circle."""
         tasks = max(self._plan.layout.tasks[sub.id] for sub in group)
         is_circle = self._plan.layout.circle_of(group[0].id) is not None
         stage: Stage | Circling = self._plan.circling(group) if is_circle else self._plan.stage(group[0])
@@ -88,7 +88,7 @@ class SparkStages:
             from pyspark import TaskContext
 
             yield from serve(packed, stage, batches if stage.inputs else iter(()), TaskContext.get().partitionId())
-            for _ in batches:  # Spark's worker is used again only when it has read all
+            for _ in batches:  # Spark reuses its worker only when it has read everything
                 pass
 
         _log.info("batch: sub-topology %s, %d tasks", stage.name, tasks)
@@ -100,7 +100,7 @@ class SparkStages:
         return self._spark.range(0, tasks, 1, tasks).mapInArrow(run, IN_SPARK)
 
     def _sorted(self, sub: SubTopology, inputs: Sequence[RowsOf], tasks: int) -> Any:
-        """The rows of all topics, those of each task in one partition of Spark and in order."""
+        """Return the rows of all topics, those of each task in one Spark partition and in order."""
         causes = self._plan.tells_causes(sub)
         is_alone = len(inputs) == 1
         frame = reduce(_union, (self._rows(one, tasks, is_alone, causes) for one in inputs))
@@ -109,25 +109,25 @@ class SparkStages:
         return _wanted(moved, inputs, ["input"] * (not is_alone) + ["cause"] * causes)
 
     def _of_circle(self, sub: SubTopology, stage: Stage) -> Any:
-        """The rows for one sub-topology of a circle."""
+        """Return the rows for one sub-topology of a circle."""
         tasks, causes = self._plan.layout.tasks[sub.id], self._plan.tells_causes(sub)
         return reduce(_union, (self._rows(one, 1 if one.is_global else tasks, False, causes) for one in stage.inputs))
 
     def _circle(self, frame: Any, inputs: Sequence[RowsOf]) -> Any:
-        """The rows of all tasks of a circle, in one partition of Spark and in order of their topics."""
+        """Return the rows of all tasks of a circle, in one Spark partition and in order of their topics."""
         names = ("input", "partition", *(name for name in SORTED_BY if name != "input"))
         order = [f.col(name) for name in names if name in frame.columns]
         moved = frame.repartition(1).sortWithinPartitions(*order, *self._places(inputs))
         return _wanted(moved, inputs, ["input", "partition", "cause"])
 
     def _places(self, inputs: Sequence[RowsOf]) -> Iterator[Any]:
-        """By what rows of DataFrames are sorted."""
+        """Yield the sort columns of DataFrames' rows."""
         for one in inputs:
             if one.chosen is not None:
                 yield from frames.places(self._sources[one.topic], one)
 
     def _rows(self, one: RowsOf, tasks: int, is_alone: bool, causes: bool) -> Any:
-        """The rows of one topic."""
+        """Return the rows of one topic."""
         plan = self._plan
         if one.topic in self._sources:
             return frames.rows_of(
@@ -143,7 +143,7 @@ class SparkStages:
 
 
 def _run(stage: Any) -> list[Any]:
-    """Have Spark run a stage; what its tasks tell."""
+    """Run a stage on Spark. Return the messages of its tasks."""
     found: list[Any] = stage.where(f.col("what").isin(FIGURES, ERROR, ENDED)).select("what", "name", "block").collect()
     for row in found:
         if row["what"] == ERROR:
@@ -153,7 +153,7 @@ def _run(stage: Any) -> list[Any]:
 
 
 def _wanted(frame: Any, inputs: Sequence[RowsOf], more: Sequence[str]) -> Any:
-    """The columns that tasks look into."""
+    """Return the columns that tasks read."""
     names = ["clock", "timestamp", "key", "value", "old", "headers", *(one.column for one in inputs), *more]
     return frame.select(*(name for name in names if name in frame.columns))
 
@@ -167,7 +167,7 @@ _OURS = re.compile(r"(?:^|\] )penstock\.errors\.(\w+): (.*?)(?: SQLSTATE: \w+)?$
 
 @contextmanager
 def _plain_errors() -> Iterator[None]:
-    """Errors of Spark as what they mean; some rows are looked at while Spark plans."""
+    """Translate Spark's errors; some rows are evaluated while Spark plans."""
     try:
         yield
     except PenstockError:
@@ -177,7 +177,7 @@ def _plain_errors() -> Iterator[None]:
 
 
 def _plainly(error: Exception) -> Exception:
-    """What a worker of Spark said, without the traces around it, where it is one of our own errors."""
+    """Return our own error that a Spark worker raised, without the traces around it."""
     said = str(error)
     if "No module named 'penstock'" in said:
         return ConfigError(

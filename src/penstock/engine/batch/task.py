@@ -1,4 +1,4 @@
-"""A task in a batch: nobody reads a checkpoint of it, and its commits are all one but for its memory."""
+"""A task in a batch: nothing reads its checkpoint, and its local commits form one commit."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from penstock.storage import FileRef, Storage, open_storage
 from penstock.syncing import SyncTogether, passing
 
 HELD_RECORDS = 1 << 20
-"""How many updates the caches of a task's tables hold over its local commits."""
+"""Most updates that the caches of a task's tables hold across its local commits."""
 
 
 class BatchTask(Task):
-    """A task that does at the end of its input what a task does at the end of a commit."""
+    """A task that does the work of a commit's end only at the end of its input."""
 
     has_ended = False
-    """Whether it has read all there is, and done that."""
+    """Whether it has read all input, and done that work."""
     held_records = HELD_RECORDS
-    """How many updates of tables wait for that end, at most; with more of them they go out before."""
+    """Most updates of tables that wait for that end; beyond it they are sent before."""
     keeps_changes = False
-    """Whether its changes are kept in a file where one local commit does all."""
+    """Whether its changes are kept in a file, if one local commit does everything."""
     is_at_once = False
-    """Whether it does all in one local commit."""
+    """Whether it does everything in one local commit."""
     internal: frozenset[str] = frozenset()
     """The repartition topics."""
     together: SyncTogether | None = None
-    """What makes files durable that are not for this batch alone."""
+    """Makes files durable that outlive this batch."""
 
     @classmethod
     def opened(
@@ -55,11 +55,10 @@ class BatchTask(Task):
         stack: ExitStack,
         reader: type[Reader] = Reader,
     ) -> Self:
-        """A task at the place where the application is that is continued, or one without state; it is let go of with
-        the stack.
+        """Return a task at the continued application's position, or one without state. The stack closes it.
 
         Args:
-            storage: where it writes what it sends to other tasks.
+            storage: where it writes the records for other tasks.
             folder: where it keeps its state meanwhile.
         """
         layout = replace(program.layout, partitions=dict(program.layout.partitions))  # a task adds what it chooses
@@ -101,7 +100,7 @@ class BatchTask(Task):
 
     @property
     def _shows_commits(self) -> bool:
-        """Whether joins find what tables had at the last commit, as Kafka's caches have it."""
+        """Whether joins see tables as of the last commit, as with Kafka's caches."""
         return any(isinstance(one, KeyValueStore) and one.shows_committed for one in self.state.stores.values())
 
     def _write_delta(self, commit: int, attempt: str) -> FileRef | None:
@@ -114,10 +113,10 @@ class BatchTask(Task):
         return msgspec.structs.replace(done, read=sum(one.taken for one in inputs))
 
     def ended(self, done: TaskDone, local_commits: int) -> TaskDone:
-        """What it did in all of its local commits, durably.
+        """Return the result of all of its local commits, durably.
 
         Args:
-            done: what the last one of them brought, and all that they put out.
+            done: the result of the last one, with the output of all of them.
             local_commits: how many there were.
         """
         base = None

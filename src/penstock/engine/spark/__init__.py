@@ -1,1 +1,1 @@
-"""The engine on Spark."""
+"""Runs applications on Spark."""

@@ -1,4 +1,4 @@
-"""The arguments of a start, checked before anything is started."""
+"""Checks the arguments of a start before anything is started."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AVAILABLE_NOW = "available-now"
 
 
 def check_arguments(application_id: Any, spark: Any, trigger: Any, slots: Any, on_progress: Any) -> None:
-    """Raise ``ConfigError`` for arguments of ``start`` that would only fail when Spark has started."""
+    """Raise ``ConfigError`` for arguments of ``start`` that would otherwise fail only after Spark has started."""
     check_name(application_id)
     if trigger not in (None, AVAILABLE_NOW):
         try:
@@ -33,7 +33,7 @@ def check_arguments(application_id: Any, spark: Any, trigger: Any, slots: Any, o
 
 
 def settings_of(application_id: str, given: dict[str, Any]) -> Settings:
-    """The settings of an application, whose folder has its name where nobody says another."""
+    """Return the settings of an application. Its folder is named after the application by default."""
     loaded = Settings.load(**given)
     if loaded.state_dir is None:
         loaded = Settings.load(**given, state_dir=Path(".penstock") / application_id)
@@ -41,7 +41,7 @@ def settings_of(application_id: str, given: dict[str, Any]) -> Settings:
 
 
 def check_folders(settings: Settings, log: str) -> None:
-    """Raise ``ConfigError`` for folders that cannot be made or written.
+    """Raise ``ConfigError`` for folders that cannot be created or written.
 
     Args:
         log: where the topics are.
@@ -55,7 +55,7 @@ def check_folders(settings: Settings, log: str) -> None:
 
 
 def _why_not(folder: Path) -> str:
-    """Why files cannot be made in a folder that may have to be made; empty where they can."""
+    """Return why files cannot be created in a folder, which may not exist yet; empty if they can."""
     there = folder
     while not os.path.lexists(there) and there != there.parent:
         there = there.parent

@@ -1,7 +1,7 @@
-"""Things of a script or a notebook that pickle sends by their name, or not at all: here they go by value.
+"""Pickles objects of a script or a notebook by value that pickle would send by name, or not at all.
 
-Their names mean something in the user's ``__main__`` only. A cached function goes with its parameters, and without what
-it has cached.
+Their names exist in the user's ``__main__`` only. A cached function is sent with its parameters, without its cached
+results.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 
 _Cached = type(functools.lru_cache(len))
 _OF_ENUM = ("_name_", "_value_", "_sort_order_", "__objclass__")
-"""What a member of an ``Enum`` has of its class's making."""
+"""Attributes that the class creates on a member of an ``Enum``."""
 
 Reduced = tuple[Any, ...]
 
 
 def goes_by_name(thing: Any) -> bool:
-    """Whether something can be imported under its name, elsewhere too."""
+    """Return whether an object can be imported under its name in other processes."""
     module = getattr(thing, "__module__", None)
     found: Any = None if module == "__main__" else sys.modules.get(module or "")
     for name in str(getattr(thing, "__qualname__", None) or getattr(thing, "__name__", "")).split("."):
@@ -31,7 +31,7 @@ def goes_by_name(thing: Any) -> bool:
 
 
 def reduced(thing: Any) -> Reduced | None:
-    """What pickle needs to make a thing anew; None for things that need no help."""
+    """Return the pickle reduction of an object; None for objects that need no help."""
     reduce = _REDUCERS.get(type(thing))
     if reduce is None or (type(thing) in _NAMED and goes_by_name(thing)):
         return None
@@ -87,12 +87,14 @@ _REDUCERS: dict[Any, Callable[[Any], Reduced]] = {
 if hasattr(typing, "TypeAliasType"):
     _REDUCERS[typing.TypeAliasType] = _type_alias
 _NAMED = _REDUCERS.keys() - {functools.cached_property, weakref.WeakKeyDictionary, weakref.WeakValueDictionary}
-"""Those that have a name under which they may be found."""
+"""Objects with a name to be imported by."""
 
 
 def with_members(class_: type, state: Reduced, set_state: Callable[[Any, Any], Any]) -> tuple[Reduced, Any]:
-    """What is set on an ``Enum`` behind its skeleton, and how: with what ``__init__`` and ``__new__`` gave its members,
-    which are not called again."""
+    """Return what is set on the skeleton of an ``Enum``, and the function that sets it.
+
+    The members keep what ``__init__`` and ``__new__`` gave them; these are not called again.
+    """
     if not issubclass(class_, Enum):
         return state, set_state
     attributes, slots = state

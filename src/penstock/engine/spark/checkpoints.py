@@ -1,7 +1,7 @@
-"""The checkpoint of a streaming query: who writes, told by what it holds and not by where it lies.
+"""The identity of a streaming query: the id in its checkpoint, not the checkpoint's path.
 
-A query's id is new with each checkpoint that is begun, so its batches are new too. Penstock before 0067 named the
-writer by the checkpoint's path; what a topic has from such a writer is carried over when the query is started again.
+A query's id is new with each new checkpoint, so its batches are new too. Penstock before 0067 named the writer after
+the checkpoint's path. When such a query is started again, its progress in a topic is carried over.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from penstock.log.base import Log
 from penstock.log.file.log import FileLog
 
 _QUERY_ID = "sql.streaming.queryId"
-"""What Spark tells the tasks of a streaming query: the id that stands in ``<checkpoint>/metadata``."""
+"""The property in which Spark gives tasks the query's id, which is in ``<checkpoint>/metadata``."""
 
 
 def query_of_this_batch(frame: Any) -> str | None:
-    """The id of the query of which a DataFrame is a batch; None outside of ``foreachBatch`` and in Connect."""
+    """Return the id of the query whose batch a DataFrame is; None outside of ``foreachBatch`` and in Connect."""
     spark = frame.sparkSession
     found: str | None = spark.sparkContext.getLocalProperty(_QUERY_ID) if private.is_classic(spark) else None
     return found
 
 
 def query_of_this_task() -> str:
-    """The id of the streaming query that this task of Spark works for; raises ``PenstockError`` if there is none."""
+    """Return the id of the streaming query that this Spark task runs for. Raise ``PenstockError`` if it has none."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -42,13 +42,15 @@ def query_of_this_task() -> str:
 
 
 def producer_of(query_id: str) -> str:
-    """The name under which a query's batches are numbered in a topic."""
+    """Return the name under which a query's batches are numbered in a topic."""
     return f"spark-{query_id}"
 
 
 def check_no_folder_of_url(checkpoint: str) -> None:
-    """Raise ``ConfigError`` where Penstock before 0067 made a local folder of a checkpoint's URL: it has the query's
-    progress, and a new checkpoint would write everything again."""
+    """Raise ``ConfigError`` if Penstock before 0067 made a local folder from a checkpoint's URL.
+
+    That folder has the query's progress, and a new checkpoint would write everything again.
+    """
     if scheme_of(checkpoint) is None:
         return
     left = Path(checkpoint).resolve()
@@ -61,10 +63,10 @@ def check_no_folder_of_url(checkpoint: str) -> None:
 
 
 def carry_over(spark: Any, log: Log, topic: str, checkpoint: str) -> None:
-    """Give a query the number of its last batch that is in the topic under the checkpoint's path.
+    """Give a query the number of its last batch in the topic, which is stored under the checkpoint's path.
 
-    Only a batch that Spark planned and did not finish can be repeated. If there is none, or the checkpoint is a new one
-    at an old place, the old name is forgotten.
+    Only a batch that Spark planned and did not finish can be repeated. Without one, or with a new checkpoint at an old
+    path, the old name is forgotten.
     """
     former = f"spark:{checkpoint}:{topic}"
     if not isinstance(log, FileLog) or not log.exists(topic) or (last := log.last_sequence(topic, former)) < 0:
@@ -77,7 +79,7 @@ def carry_over(spark: Any, log: Log, topic: str, checkpoint: str) -> None:
 
 
 def _read(spark: Any, file: str) -> str | None:
-    """A small file of any file system that Spark has; None when there is none."""
+    """Return a small file of any of Spark's file systems; None if it does not exist."""
     if not private.is_classic(spark):
         path = Path(file)
         return path.read_text() if path.exists() else None

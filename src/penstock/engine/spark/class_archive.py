@@ -1,8 +1,8 @@
-"""Spark's classes in an archive, which JVMs map instead of reading and checking some ten thousand of them.
+"""An archive of Spark's classes, which JVMs map instead of loading and verifying some ten thousand of them.
 
-It halves the time until Spark is there. The first JVM of a Java and a Spark leaves it behind when it ends, in the
-user's cache folder; where that does not work, starts take longer, and nothing else. A JVM that finds it unfit does
-without: it is fit for the very files of Spark that it was made from, so each environment has one of its own.
+It halves the start time of Spark. The first JVM for a given Java and Spark writes it at its end, into the user's cache
+folder. Where that fails, starts only take longer. A JVM ignores an unfit archive. An archive fits only the very files
+of Spark that it was made from, so each environment has its own.
 
     python -m penstock.engine.spark.class_archive
 
@@ -28,19 +28,19 @@ from penstock.storage import checksum
 _PREFIX = "spark-classes-"
 _WHOLE_BYTES = 1 << 20
 _AT_REST_SECONDS = 30.0
-"""A JVM takes seconds to write an archive, from one end to the other; its first bytes come last."""
+"""A JVM takes seconds to write an archive; its first bytes come last."""
 _KEPT = 4
 """How many environments' archives are kept, the newest."""
 _QUIETLY = "-Xlog:disable -Xlog:all=error:stderr"
 
 
 def folder() -> Path:
-    """Where archives lie."""
+    """Return the folder of archives."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
 
 
 def archive() -> Path | None:
-    """Where the archive for this Java and this Spark is or will be; None without Java."""
+    """Return the archive's path for this Java and this Spark, whether it exists or not; None without Java."""
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java") if home else Path(shutil.which("java") or "")
     try:
@@ -51,21 +51,21 @@ def archive() -> Path | None:
 
 
 def _identity(path: Path) -> str:
-    """A JVM compares place and time of the files behind an archive with its own."""
+    """Return a file's path, size and time, which a JVM compares for the files behind an archive."""
     place = path.resolve(strict=True)
     facts = place.stat()
     return f"{place} {facts.st_size} {facts.st_mtime_ns}"
 
 
 def spark_home() -> Path:
-    """Where PySpark looks for Spark, without the cost of importing it."""
+    """Return where PySpark looks for Spark, without the cost of importing it."""
     home = os.environ.get("SPARK_HOME")
     spec = None if home else find_spec("pyspark")
     return Path(home or (spec.submodule_search_locations[0] if spec and spec.submodule_search_locations else ""))
 
 
 def java_options() -> str:
-    """The options with which a JVM maps the archive, or leaves one behind when it ends; empty where neither works."""
+    """Return the options to map the archive, or to write one when the JVM ends; empty if neither works."""
     try:
         place = archive()
         if place is None:
@@ -75,13 +75,13 @@ def java_options() -> str:
         place.parent.mkdir(parents=True, exist_ok=True)
         if not os.access(place.parent, os.W_OK):
             return ""
-    except (OSError, RuntimeError):  # there may be no home
+    except (OSError, RuntimeError):  # there may be no home folder
         return ""
     return f"{java_option('-XX:ArchiveClassesAtExit=', _made(place))} {_QUIETLY}"
 
 
 def state() -> str:
-    """What ``penstock doctor`` says of it."""
+    """Return the archive's state for ``penstock doctor``."""
     options, place = java_options(), archive()
     if place is not None and place.exists():
         return f"{place} ({place.stat().st_size >> 20} MB)"
@@ -91,7 +91,7 @@ def state() -> str:
 
 
 def remove() -> bool:
-    """Remove the archive, with which a JVM crashed; whether there was one."""
+    """Remove the archive, with which a JVM crashed. Return whether one existed."""
     place = archive()
     if place is None or not place.exists():
         return False
@@ -100,7 +100,7 @@ def remove() -> bool:
 
 
 def forget_made() -> None:
-    """Remove what the JVM of this process has left: its start failed, so that is not all that a start needs."""
+    """Remove this JVM's new archive: its start failed, so classes would be missing from it."""
     place = archive()
     if place is not None:
         with suppress(OSError):
@@ -108,7 +108,7 @@ def forget_made() -> None:
 
 
 def _made(place: Path) -> Path:
-    """Where the JVM of this process leaves an archive."""
+    """Return the path where the JVM of this process writes an archive."""
     return place.with_name(f"{place.stem}-{os.getpid()}.made")
 
 
@@ -127,14 +127,15 @@ def _checksum(file: Path) -> str:
 
 
 def _is_there(place: Path, at_rest: float = _AT_REST_SECONDS) -> bool:
-    """Whether there is an archive as it was when it was taken; one that a JVM has left is taken if there is none. An
-    archive that is damaged would crash JVMs, and is removed.
+    """Return whether an intact archive exists. If necessary, a JVM's finished archive is taken.
+
+    A damaged archive would crash JVMs, and is removed.
 
     Args:
-        at_rest: for how many seconds what a JVM has left must not have changed.
+        at_rest: for how many seconds a JVM's archive must not have changed.
     """
     if place.exists():
-        with suppress(OSError, ValueError):  # it was taken before there were checksums, or is gone by now, or empty
+        with suppress(OSError, ValueError):  # it predates checksums, is gone by now, or is empty
             if _sum_of(place).read_text() == _checksum(place):
                 return True
         _forget(place)
@@ -149,7 +150,7 @@ def _is_there(place: Path, at_rest: float = _AT_REST_SECONDS) -> bool:
 
 
 def _remove_old(place: Path) -> None:
-    """Remove the archives of environments that have not made one for long, and those that somebody's end cut short."""
+    """Remove archives of environments that have not made one for long, and unfinished ones."""
     for kind in ("jsa", "sum", "made"):
         newest_first = sorted(place.glob(f"{_PREFIX}*.{kind}"), key=lambda path: path.stat().st_mtime, reverse=True)
         for old in newest_first[_KEPT:]:
@@ -157,7 +158,7 @@ def _remove_old(place: Path) -> None:
 
 
 def make() -> Path | None:
-    """Run a small program on Spark, and keep the classes that it needed; None where that does not work."""
+    """Run a small program on Spark, and archive the classes that it loads. Return None if that fails."""
     place = archive()
     if place is None or _is_there(place):
         return place

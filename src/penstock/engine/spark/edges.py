@@ -1,4 +1,4 @@
-"""Where reading a topic begins or ends, as options of Spark's Kafka source say it."""
+"""Where reading a topic begins or ends, as given by options of Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from penstock.offset_reset import AutoOffsetReset
 from penstock.times import moment, to_timestamp, wall_clock_ms
 
 _LATEST, _EARLIEST = -1, -2
-"""What stands in JSON for the end of a partition and for its first record."""
+"""The JSON values for the end of a partition and for its first record."""
 _STARTING = "startingOffsets"
 _BY = "by_"
-"""Begins the forms of ``AutoOffsetReset`` that say a time."""
+"""The prefix of the forms of ``AutoOffsetReset`` that give a time."""
 
 
 @dataclass(frozen=True)
@@ -26,16 +26,16 @@ class Edge(ABC):
     """Where reading begins or ends in each partition."""
 
     option: str
-    """The option that says so."""
+    """The option that gives it."""
 
     @property
     def is_by_time(self) -> bool:
-        """Whether times of records decide."""
+        """Whether it depends on the records' times."""
         return False
 
     @property
     def is_an_end(self) -> bool:
-        """Whether some partition's end is named, where records are still to come."""
+        """Whether it names the end of some partition, where records are still to come."""
         return False
 
     @abstractmethod
@@ -89,11 +89,11 @@ class EdgeByOffsets(Edge):
 
 @dataclass(frozen=True)
 class EdgeByTimes(Edge):
-    """At the first record of a time or later, which each partition has its own of."""
+    """At the first record of a given time or later, with a time for each partition."""
 
     times: Mapping[int, int]
     is_strict: bool
-    """Whether a partition must have such a record; else its end counts."""
+    """Whether a partition must have such a record; otherwise its end is used."""
 
     @property
     def is_by_time(self) -> bool:
@@ -138,7 +138,7 @@ class SameEdge(Edge):
 
 
 def edge_of_offsets(option: str, text: str, topic: str) -> Edge:
-    """``earliest``, ``latest``, JSON by partition, or a time as ``auto_offset_reset`` takes it.
+    """Return the edge for ``earliest``, ``latest``, JSON by partition, or a time as in ``auto_offset_reset``.
 
     Raises:
         ConfigError: it is none of them.
@@ -161,7 +161,7 @@ def edge_of_offsets(option: str, text: str, topic: str) -> Edge:
 
 
 def edge_at(option: str, text: str, is_strict: bool = False) -> Edge:
-    """The first records of a time or later.
+    """Return the edge at the first records of a time or later.
 
     Raises:
         ConfigError: it is no time.
@@ -170,7 +170,7 @@ def edge_at(option: str, text: str, is_strict: bool = False) -> Edge:
 
 
 def edge_of_times(option: str, text: str, topic: str, is_strict: bool = False) -> Edge:
-    """The first records of a time or later, which each partition has its own of; raises ``ConfigError``.
+    """Return the edge at the first records of a time or later, with a time for each partition. Raise ``ConfigError``.
 
     >>> edge_of_times("endingOffsetsByTimestamp", '{"t": {"0": 1000}}', "t").times
     {0: 1000}
@@ -181,7 +181,7 @@ def edge_of_times(option: str, text: str, topic: str, is_strict: bool = False) -
 def _by_partition(
     option: str, text: str, topic: str, what: str, value_of: Callable[[str, Any], int]
 ) -> Mapping[int, int]:
-    """What JSON says of each partition of the topic."""
+    """Return the values in JSON for each partition of the topic."""
     example = _example(topic, 23 if what == "offsets" else 1_700_000_000_000)
     try:
         given = json.loads(text)

@@ -1,4 +1,4 @@
-"""Topics read as DataFrames, in a batch or as a stream."""
+"""Reads topics as DataFrames, in a batch or as a stream."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from penstock.serdes import from_name
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a DataFrame that is read, and the types of which keys and values are in its topic."""
+    """The columns of a DataFrame that is read, and the types of keys and values in its topic."""
 
     schema: Any
     key: str
@@ -33,7 +33,7 @@ class Columns:
 
 
 class _Range(InputPartition):
-    """Some records of one partition of the topic with this id."""
+    """A range of records in one partition of the topic with this id."""
 
     def __init__(self, topic: str, one: Range, id_: str):
         super().__init__((topic, *one, id_))
@@ -54,15 +54,15 @@ class BatchReader(DataSourceReader):
         return [_Range(self._topic, one, id_) for one in self._asked.cut(ranges)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        if partition.value is None:  # Spark's own, where there is nothing to read
+        if partition.value is None:  # Spark's own partition, if there is nothing to read
             return iter(())
         return read_range(self._columns, self._place, *partition.value)
 
 
 class FilteringBatchReader(BatchReader):
-    """Reads what the filters of its DataFrame leave.
+    """Reads only the records that its DataFrame's filters allow.
 
-    Spark refuses such a reader where ``spark.sql.python.filterPushdown.enabled`` is off, which is the default.
+    Spark refuses such a reader unless ``spark.sql.python.filterPushdown.enabled`` is on; it is off by default.
     """
 
     def pushFilters(self, filters: Sequence[Filter]) -> list[Filter]:  # noqa: N802
@@ -71,8 +71,9 @@ class FilteringBatchReader(BatchReader):
 
 
 class StreamReader(OffsetsReader):
-    """The records between offsets, which have the topic's id beside them: a stream does not go on in another topic
-    than the one it began with."""
+    """The records between offsets. The offsets include the topic's id: a stream never continues in another topic of the
+    same name.
+    """
 
     def __init__(self, log: Place, topic: str, columns: Columns, asked: ReadOptions):
         super().__init__(log, [topic], asked.per_trigger)
@@ -81,7 +82,7 @@ class StreamReader(OffsetsReader):
         self._asked = asked
 
     def initialOffset(self) -> Offsets:  # noqa: N802
-        """Where a new query begins; Spark does not ask for it when a query goes on."""
+        """Return where a new query begins; Spark does not ask for it when a query continues."""
         starts = self._asked.first_offsets(self._log, self._topic)
         return {self._topic: {str(p): start for p, start in enumerate(starts)}} | self._id()
 
@@ -110,7 +111,7 @@ class StreamReader(OffsetsReader):
 
     def _check(self, one: Offsets, other: Offsets) -> None:
         """Raise ``OffsetOutOfRangeError`` for offsets of different topics of the same name."""
-        ids = [offsets[START]["id"] for offsets in (one, other) if START in offsets]  # older ones have none
+        ids = [offsets[START]["id"] for offsets in (one, other) if START in offsets]  # older ones have no id
         if len(set(ids)) > 1:
             raise _made_anew(self._topic)
 
@@ -137,10 +138,10 @@ def _made_anew(topic: str) -> OffsetOutOfRangeError:
 def read_range(
     columns: Columns, place: Place, topic: str, partition: int, start: int, end: int, id_: str
 ) -> Iterator[Any]:
-    """Records of a partition as Arrow record batches of the source's schema.
+    """Yield records of a partition as Arrow record batches of the source's schema.
 
     Raises:
-        OffsetOutOfRangeError: the topic was made anew before the last one was read.
+        OffsetOutOfRangeError: the topic was created again before the last record was read.
         SerdeError: a key or a value is not of the topic's type.
     """
     schema = arrow_schema(columns.schema)

@@ -1,7 +1,7 @@
-"""DataFrames written into topics, a batch or a micro-batch at once.
+"""Writes DataFrames into topics, one batch or micro-batch at a time.
 
-Tasks write what nobody sees yet; the driver makes all of it visible with one append. In a folder the tasks' files are
-there already. For Kafka they travel with the tasks' results, and the driver sends them in one transaction.
+Tasks write invisible files; the driver makes all of it visible with one append. In a folder the tasks' files are
+already in place. For Kafka they travel with the tasks' results, and the driver sends them in one transaction.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from penstock.log.tables import Chosen
 
 @dataclass(frozen=True)
 class Target:
-    """The topic that is written."""
+    """The topic to write."""
 
     log: Place
     new: TopicInfo
-    """What the topic is made as, when it does not exist."""
+    """The topic to create, if it does not exist."""
     chosen: Chosen
     schema: Any
     """The columns as Arrow has them, with times in UTC."""
@@ -39,10 +39,10 @@ class Target:
     """Whether the topic existed before."""
 
     def write(self, batches: Iterator[Any], query: str = "") -> Written:
-        """Write record batches into segments that nobody sees yet."""
+        """Write record batches into segments that are not visible yet."""
         with closing(open_log(self.log)) as log:
             encoded = (self.chosen.encode(batch.cast(self.schema)) for batch in batches)
-            first = list(islice(encoded, 1))  # what is wrong with records mostly shows here, before the topic is made
+            first = list(islice(encoded, 1))  # faulty records mostly fail here, before the topic is made
             if not first:
                 return Written(None, query)
             tell_of_strange_times(self.new.name, first[0].timestamp, SAY_UNIT)
@@ -54,7 +54,9 @@ class Target:
             return Written(log.hand_over(writer.segments()), query)
 
     def append(self, messages: list[Any], batch: int = -1) -> None:
-        """Make what all tasks wrote visible, at once; a query's batch once, however often Spark repeats it."""
+        """Make the output of all tasks visible, at once. A query's batch is appended once, however often Spark
+        repeats it.
+        """
         written = [message for message in messages if message is not None and message.handed is not None]
         with closing(open_log(self.log)) as log:
             segments = [segment for one in written for segment in log.take_over(one.handed)]
@@ -63,7 +65,7 @@ class Target:
                 log.append(self.new.name, segments, producer, batch)
 
     def forget(self) -> None:
-        """Leave no topic behind that was made for a write that failed; one of Kafka's may be somebody else's by now."""
+        """Delete the topic that was created for a failed write. A topic of Kafka stays: others may use it by now."""
         if self.was_there or isinstance(self.log, Kafka):
             return
         with closing(open_log(self.log)) as log:
@@ -73,10 +75,10 @@ class Target:
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task has written."""
+    """The output of one task."""
 
     handed: Any
-    """For ``Writer.take_over``; None for nothing."""
+    """The argument for ``Writer.take_over``; None for nothing."""
     query: str
     """The id of the streaming query; empty for a batch."""
 

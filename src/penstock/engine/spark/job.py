@@ -1,10 +1,10 @@
-"""One long Spark job that hosts the slots: Spark starts their processes, places, isolates and replaces them.
+"""One long Spark job that hosts the slots: Spark starts, places, isolates and replaces their processes.
 
 The job is a union of one-partition RDDs, one for each slot. Spark keeps its Python processes apart by the environment
-of the function they run; each RDD is made under an environment of its own, so that a slot always meets its own process,
-with its databases open, when another job follows; and so does the next program in the same session, which need not
-wait for Python and its imports. On a cluster each is located at an executor. Where Spark starts a
-slot elsewhere all the same, the process that was the slot before is ended (``SlotLock``).
+of the function they run. Each RDD is made under its own environment, so that a slot always gets its own process, with
+its databases open, when another job follows. The next program in the same session profits too: it need not wait for
+Python and its imports. On a cluster each RDD is located at an executor. If Spark still starts a slot elsewhere, the
+slot's previous process is killed (``SlotLock``).
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from penstock.errors import SparkLostError
 _log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 2.0
-"""How often to look for executors that came."""
+"""How often to look for new executors."""
 
 _COME_SECONDS = 5.0
 """How long a job waits for executors that are about to come."""
 
 _FULL_SECONDS = 600.0
-"""How long to leave a machine alone whose disk is full."""
+"""How long to avoid a machine whose disk is full."""
 
 _ENVIRONMENT = {
-    # numpy and Arrow work in arrays of some hundred kilobytes: without this glibc maps and unmaps each of them
+    # numpy and Arrow use arrays of some hundred kilobytes: without this glibc maps and unmaps each of them
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(512 << 20),
     # there are as many slots as cores
@@ -45,11 +45,11 @@ _ENVIRONMENT = {
 
 
 class SparkHost:
-    """Has Spark start the slots of an application.
+    """Starts the application's slots on Spark.
 
     Args:
-        context: Spark's.
-        program: what slots need to know, as ``shipping`` packs it.
+        context: Spark's context.
+        program: the program for the slots, packed by ``shipping``.
         copies: whether each slot's state is followed on another machine.
     """
 
@@ -63,11 +63,11 @@ class SparkHost:
         self._application_id = application_id
         self._program = context.broadcast(program)
         self._comes_with_tasks = conf.get("spark.dynamicAllocation.enabled", "false") == "true"
-        """Whether Spark asks for executors only when there are tasks that have none."""
+        """Whether Spark requests executors only for waiting tasks."""
         self._placement = Placement(slots, copies=copies)
-        """At which executors slots are; at none where the driver is the only one."""
+        """The executors of the slots; empty if the driver is the only executor."""
         self._avoided: dict[Executor, float] = {}
-        """Executors on which a slot said nothing or whose disk is full, and until when none is placed there."""
+        """Executors on which a slot was silent or whose disk is full, and until when they get no slots."""
         self._looked = 0.0
         self._is_first = True
 
@@ -104,7 +104,7 @@ class SparkHost:
             )
 
     def has_moved(self) -> bool:
-        """Whether executors have come or gone so that slots are to live elsewhere."""
+        """Return whether executors have changed so that slots should move."""
         if time.monotonic() - self._looked < _LOOK_SECONDS:
             return False
         self._looked = time.monotonic()
@@ -127,8 +127,11 @@ class SparkHost:
         return SlotsJob(graph.of(_serving(run, number, address, self._program, seconds, is_cluster)), number, on_end)
 
     def _executors_to_be(self) -> list[Executor]:
-        """The executors that there are, and those that are about to come: at the first start they register one by one,
-        and where the only one is gone it is replaced. Slots that would have to move to them later stand still then."""
+        """Return the present executors, after waiting for executors that are about to come.
+
+        At the first start they register one by one, and a lost single executor is replaced. Slots that had to move to
+        them later would stand still during the move.
+        """
         deadline = time.monotonic() + _COME_SECONDS
         live = self._reachable_executors()
         while self._waits_for_more(live) and time.monotonic() < deadline:
@@ -142,7 +145,7 @@ class SparkHost:
         return not live or (self._is_first and not self._has_room(live))
 
     def _has_room(self, live: list[Executor]) -> bool:
-        """Whether these executors have a core for every slot."""
+        """Return whether these executors have a core for every slot."""
         spark = private.scala_context(self._context)
         usual = spark.resourceProfileManager().defaultResourceProfile()
         return bool(live) and int(spark.maxNumConcurrentTasks(usual)) >= self.slots
@@ -156,7 +159,7 @@ class SlotGraph:
     """The RDD whose partitions are slots.
 
     Args:
-        homes: at which executors they are located, slot by slot; none where the driver is the only one.
+        homes: the executors at which they are located, slot by slot; empty if the driver is the only executor.
     """
 
     def __init__(self, context: Any, application_id: str, homes: list[str], slots: int):
@@ -167,18 +170,18 @@ class SlotGraph:
         self._rdd: Any = None
 
     def of(self, body: Callable[[int], None]) -> SlotGraph:
-        """What each slot does, with its number."""
+        """Set the function that each slot runs, called with its number."""
         self._rdd = self._context.union([self._slot(slot, body) for slot in range(self._slots)])
         return self
 
     def run(self) -> None:
-        """Run the job, until all slots have ended or one has failed; raises what Spark does."""
+        """Run the job, until all slots have ended or one has failed. Raise Spark's errors."""
         about = f"penstock {self._application_id}: the slots, which stay"
         self._context.setJobGroup(self._group, about, interruptOnCancel=True)
         self._rdd.collect()
 
     def cancel(self) -> None:
-        """Have Spark end the job that runs, also where slots do not."""
+        """Cancel the running job, even if slots do not end."""
         self._context.cancelJobGroup(self._group)
 
     @property
@@ -186,7 +189,7 @@ class SlotGraph:
         return f"penstock-{self._application_id}"
 
     def _slot(self, slot: int, body: Callable[[int], None]) -> Any:
-        """The RDD of one slot."""
+        """Return the RDD of one slot."""
         context = self._context
         own = {**_ENVIRONMENT, "PENSTOCK_SLOT": f"slot-{slot}"}
         before = {name: context.environment.get(name) for name in own}
@@ -203,7 +206,7 @@ class SlotGraph:
                     context.environment[name] = value
 
     def _located(self, slot: int) -> Any:
-        """One partition that holds the slot's number, at the slot's executor if there are several."""
+        """Return an RDD of one partition that holds the slot's number, at the slot's executor if there are several."""
         context = self._context
         if not self._homes:
             return context.parallelize([slot], 1)
@@ -222,7 +225,7 @@ class SlotGraph:
 
 
 def _slot_body(body: Callable[[int], None]) -> Any:
-    """The function of a slot's RDD."""
+    """Return the function of a slot's RDD."""
 
     def run(numbers: Iterator[int]) -> list[int]:
         (slot,) = list(numbers)
@@ -235,7 +238,7 @@ def _slot_body(body: Callable[[int], None]) -> Any:
 def _serving(
     run: str, job: int, address: Address, program: Any, seconds: float, is_cluster: bool
 ) -> Callable[[int], None]:
-    """What a slot does; it is sent with every job, so it holds no more than a reference to the program."""
+    """Return the function that a slot runs. It is sent with every job, so it holds only a reference to the program."""
 
     def given() -> Program:
         known: Program = loads(program.value)
@@ -248,11 +251,11 @@ def _serving(
 
 
 class SlotsJob:
-    """A job that runs in a thread of its own.
+    """A job that runs in its own thread.
 
     Args:
-        number: tells the jobs of a run apart.
-        on_end: called, in that thread, when it has ended.
+        number: distinguishes the jobs of a run.
+        on_end: called in that thread when the job has ended.
     """
 
     def __init__(self, graph: SlotGraph, number: int, on_end: Callable[[], None]):
@@ -269,12 +272,12 @@ class SlotsJob:
         self._thread.start()
 
     def _guarded(self, run: Callable[[], None]) -> Callable[[], None]:
-        """PySpark asks the JVM for something around what a thread does; it may be gone by then."""
+        """Return `run` with protection around PySpark's own calls to the JVM, which may be gone by then."""
 
         def guarded() -> None:
             try:
                 run()
-            except Exception as error:  # what py4j raises is of many kinds
+            except Exception as error:  # py4j raises many kinds of errors
                 self._end_with(_first_lines(error))
 
         return guarded
@@ -284,7 +287,7 @@ class SlotsJob:
         return self._has_ended.is_set()
 
     def end(self, patience: float) -> None:
-        """Cancel what has not ended, and wait so many seconds for it."""
+        """Cancel the job if it has not ended, and wait so many seconds for it."""
         if not self.has_ended:
             try:
                 self._graph.cancel()
@@ -296,7 +299,7 @@ class SlotsJob:
         failure = ""
         try:
             self._graph.run()
-        except Exception as error:  # what py4j raises is of many kinds
+        except Exception as error:  # py4j raises many kinds of errors
             failure = _first_lines(error)
         self._end_with(failure)
 
@@ -308,22 +311,23 @@ class SlotsJob:
 
 
 def is_alive(context: Any) -> bool:
-    """Whether Spark still answers."""
+    """Return whether Spark still answers."""
     try:
         return not private.scala_context(context).isStopped()
-    except Exception:  # what py4j raises without a JVM is of many kinds
+    except Exception:  # without a JVM, py4j raises many kinds of errors
         return False
 
 
 def is_local(context: Any) -> bool:
-    """Whether the driver is the only machine, and its own executor."""
+    """Return whether the driver is the only machine, and its own executor."""
     master: str = context.master
     return master.startswith("local[") or master == "local"
 
 
 def live_executors(context: Any) -> list[Executor]:
-    """The executors that there are and are to stay: none that Spark is decommissioning; none at all where the driver is
-    the only one."""
+    """Return the executors that stay, without those that Spark is decommissioning; empty if the driver is the only
+    one.
+    """
     if is_local(context):
         return []
     backend = private.scala_context(context).schedulerBackend()
@@ -338,6 +342,6 @@ def live_executors(context: Any) -> list[Executor]:
 
 
 def _first_lines(error: Exception) -> str:
-    """What went wrong, without the stack of the JVM."""
+    """Return the error message, without the JVM's stack trace."""
     lines = [line for line in str(error).splitlines() if line.strip() and not line.lstrip().startswith("at ")]
     return " / ".join(lines[:4])[:600] or type(error).__name__

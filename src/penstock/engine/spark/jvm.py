@@ -1,6 +1,6 @@
-"""The JVM of Spark that Penstock starts itself: it comes up while the program still looks at its topics and its state.
+"""Starts Spark's JVM in a thread, while the program looks at its topics and its state.
 
-PySpark starts one and waits for it; here that happens in a thread.
+PySpark alone would start one and wait for it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from penstock.engine.spark.output import SPARK_OUTPUT
 from penstock.engine.spark.surroundings import allow_open_files, cause, check_java, temporary_folder
 
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""The JVM only coordinates: records never pass through it. The simple compiler and collector cost it half the CPU."""
+"""The JVM only coordinates: records never pass through it. The simple compiler and collector halve its CPU time."""
 
 _LAST_SECONDS = 5.0
 """How long a JVM that no longer answers may take to end."""
 
 
 class JvmEndedError(Exception):
-    """A JVM ended before Spark was there.
+    """A JVM ended before Spark was ready.
 
     Attributes:
         code: its exit code; None if there was no process.
@@ -43,20 +43,20 @@ class JvmEndedError(Exception):
 
     @property
     def has_crashed(self) -> bool:
-        """Whether it was a fault of the JVM's own, and nobody's who ended it."""
+        """Whether the JVM itself crashed, and was not ended from outside."""
         number = -self.code if self.code is not None and self.code < 0 else (self.code or 0) - 128
         return number in (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
 
 
 class StartingJvm:
-    """A JVM that is coming up.
+    """A JVM that is starting.
 
     Args:
-        options: Spark's options; those of the JVM itself take effect now only.
+        options: Spark's options. Options of the JVM itself take effect only here.
     """
 
     def __init__(self, options: Mapping[str, str]):
-        temporary_folder()  # or say what is missing
+        temporary_folder()  # raises if there is none
         self.options = options
         self._gateway: Future[Any] = Future()
         self._process: subprocess.Popen[bytes] | None = None
@@ -69,21 +69,21 @@ class StartingJvm:
         self._thread.start()
 
     def gateway(self) -> Any:
-        """PySpark's connection to the JVM, once the JVM is up.
+        """Return PySpark's connection to the JVM, once the JVM is ready.
 
         Raises:
             JvmEndedError: the JVM ended.
         """
         try:
             return self._gateway.result()
-        except (Exception, SystemExit) as error:  # what PySpark and py4j raise is of many kinds
+        except (Exception, SystemExit) as error:  # PySpark and py4j raise many kinds of errors
             raise self._ended(error) from error
         except BaseException:
             self.end()
             raise
 
     def end(self) -> None:
-        """End it: nobody wants it any more."""
+        """End the JVM, which is no longer needed."""
         with self._changing:
             self._is_unwanted = True
             self._kill()
@@ -97,7 +97,7 @@ class StartingJvm:
             self._gateway.set_exception(error)
 
     def _launched(self) -> Any:
-        errors = SPARK_OUTPUT.pipe()  # Java tells there why it does not start
+        errors = SPARK_OUTPUT.pipe()  # Java reports there why it does not start
         held = [temporary.lock_of(self._folder)] if self._folder else []
         try:
             return private.launch(self.options, self._begun, stdout=errors, stderr=errors, pass_fds=held)
@@ -126,14 +126,14 @@ class StartingJvm:
 
 
 _LONGEST = 60
-"""How long the path of that folder may be: paths of sockets in it have 107 characters at most."""
+"""Longest path of that folder: paths of sockets in it have at most 107 characters."""
 _folders: dict[int, Path] = {}
 
 
 def folder_of_jvm() -> Path | None:
-    """The folder for what Spark and its Python workers write beside their work.
+    """Return the folder for files that Spark and its Python workers write in addition to their output.
 
-    The JVM of this process has one, and holds it as this process does. None where paths would become too long.
+    The JVM of this process has one, locked as long as this process runs. None if paths would become too long.
     """
     pid = os.getpid()
     if pid not in _folders and len(tempfile.gettempdir()) + len("/penstock.spark.12345678") <= _LONGEST:
@@ -142,7 +142,7 @@ def folder_of_jvm() -> Path | None:
 
 
 def let_go_of_folder(jvm: Any) -> None:
-    """Have the JVM remove its folder as the last thing that it does, if nothing is left in it."""
+    """Make the JVM remove its folder at its very end, if nothing is left in it."""
     folder = folder_of_jvm()
     if folder is not None:
         jvm.java.io.File(str(folder)).deleteOnExit()
@@ -154,7 +154,7 @@ _starting: list[StartingJvm] = []
 
 
 def begin(options: Mapping[str, str]) -> None:
-    """Have a JVM come up, unless there is one, or one to connect to."""
+    """Start a JVM, unless there is one, or one to connect to."""
     with _lock:
         if not _starting and private.gateway() is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
             check_java()
@@ -162,13 +162,13 @@ def begin(options: Mapping[str, str]) -> None:
 
 
 def options_of_starting() -> Mapping[str, str]:
-    """Spark's options with which a JVM is coming up; none where there is no such JVM."""
+    """Return the Spark options of the starting JVM; empty if no JVM is starting."""
     with _lock:
         return _starting[0].options if _starting else {}
 
 
 def gateway(options: Mapping[str, str]) -> Any:
-    """PySpark's connection to the JVM that is coming up; to a new one if there is none.
+    """Return PySpark's connection to the starting JVM; starts one if necessary.
 
     Raises:
         JvmEndedError: the JVM ended.
@@ -179,7 +179,7 @@ def gateway(options: Mapping[str, str]) -> Any:
 
 
 def give_up() -> None:
-    """End a JVM that is coming up for nobody, if there is one."""
+    """End the starting JVM, if any, that is no longer needed."""
     with _lock:
         while _starting:
             _starting.pop().end()

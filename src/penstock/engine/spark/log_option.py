@@ -1,4 +1,4 @@
-"""Where the topics of a DataFrame lie: the option ``log`` of the data source, or the settings."""
+"""The place of a DataFrame's topics: the data source's option ``log``, or the settings."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from penstock.log.cluster import Kafka
 from penstock.settings import Settings
 
 Place = str | Kafka
-"""A folder by its whole path, or a cluster; what ``open_log`` takes in any process."""
+"""The absolute path of a folder, or a cluster; ``open_log`` takes it in any process."""
 
 
 def option_of(log: Log) -> str:
-    """What the option has to be to mean this log.
+    """Return the option's value for this log.
 
     Raises:
-        ConfigError: other processes cannot open it, or a secret would be in the option.
+        ConfigError: other processes cannot open it, or the option would contain a secret.
     """
     if isinstance(log.place, Kafka):
         return log.place.open_url()
@@ -30,10 +30,10 @@ def option_of(log: Log) -> str:
 
 
 def place_of(options: Mapping[str, str]) -> Place:
-    """Where the topics lie that the options of a data source mean; by default those of the settings.
+    """Return the place of the topics that a data source's options mean; by default that of the settings.
 
     Raises:
-        ConfigError: it is neither a folder nor a Kafka cluster, or a secret is written out in the option.
+        ConfigError: it is neither a folder nor a Kafka cluster, or the option contains a secret.
     """
     given = options.get("log")
     where = Settings.load().topics_in if given is None else log_place(given, 'format("penstock"): the option log')

@@ -1,9 +1,9 @@
-"""What Spark and the slots print: a user's ``print``, warnings, stack traces of processes that are hung up on.
+"""Passes on what Spark and the slots print: a user's ``print``, warnings, stack traces of broken connections.
 
-It is passed on to ``sys.stderr`` line by line, so that it neither runs into a progress bar nor misses a notebook. While
-the session is being stopped no code of the user's runs any more: stack traces are then complaints about broken pipes,
-and dropped. So is, at any time, a stack trace of PySpark alone that ends in a broken pipe: Spark hangs up on a worker
-from which it wants no more.
+It goes to ``sys.stderr`` line by line, so that it neither runs into a progress bar nor misses a notebook. While the
+session is being stopped no user code runs, so stack traces only complain about broken pipes, and are dropped. A stack
+trace with only PySpark's frames that ends in a broken pipe is always dropped: Spark closed the connection to a worker
+that it no longer needs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LAST_WORDS_SECONDS = 2.0
 
 
 class SparkOutput:
-    """The standard error of the JVM, which is also that of the slots and takes their standard output."""
+    """The standard error of the JVM, which the slots share for their standard error and output."""
 
     def __init__(self) -> None:
         self._is_ending = False
@@ -31,7 +31,9 @@ class SparkOutput:
         self._reader: Thread | None = None
 
     def pipe(self) -> int:
-        """Where a new JVM is to print; what it prints is passed on. Whoever starts it closes this end then."""
+        """Return the file descriptor for a new JVM's output, which is passed on. The caller closes it after the
+        start.
+        """
         read, write = os.pipe()
         lines = open(read, encoding="utf-8", errors="replace")  # noqa: SIM115 - read until the JVM ends
         self._reader = Thread(target=self.pass_on, args=(lines,), name="penstock-spark-output", daemon=True)
@@ -39,18 +41,18 @@ class SparkOutput:
         return write
 
     def hold(self) -> None:
-        """Keep what comes from now on: a JVM that does not start says a great deal, of which one line tells why."""
+        """Hold further output back: a JVM that does not start prints a lot, of which one line gives the reason."""
         with self._holding:
             self._held = []
 
     def release(self) -> None:
-        """Pass on what was kept, and what comes."""
+        """Pass on the held output, and all further output."""
         with self._holding:
             held, self._held = self._held, None
             _print(*(held or ()))
 
     def taken(self) -> list[str]:
-        """What was kept, of a JVM that has ended; it is not passed on."""
+        """Return the held output of a JVM that has ended, without passing it on."""
         if self._reader is not None:
             self._reader.join(_LAST_WORDS_SECONDS)
         with self._holding:
@@ -65,15 +67,15 @@ class SparkOutput:
                 self._held.extend(lines)
 
     def expect_session(self) -> None:
-        """A session begins: whatever is printed from now on is of interest."""
+        """A session begins: pass on all output."""
         self._is_ending = False
 
     def expect_end(self) -> None:
-        """The session is to be stopped: from the first stack trace on, what is printed is of no interest."""
+        """The session is about to stop: drop the output from the first stack trace on."""
         self._is_ending = True
 
     def pass_on(self, lines: Iterable[str]) -> None:
-        """Print lines as they come, and stack traces when they are whole."""
+        """Print lines as they come, and stack traces when they are complete."""
         is_dropped = False
         trace: list[str] = []
         for line in lines:
@@ -91,7 +93,7 @@ class SparkOutput:
 
 
 def _is_sparks_own(trace: list[str]) -> bool:
-    """Whether all places in a stack trace are PySpark's or the interpreter's."""
+    """Return whether all frames of a stack trace are PySpark's or the interpreter's."""
     frames = [line for line in trace if line.lstrip().startswith('File "')]
     return all(re.search(r'[/\\]pyspark(\.zip)?[/\\]|File "<frozen |[/\\]runpy\.py"', line) for line in frames)
 

@@ -1,4 +1,4 @@
-"""What Penstock uses of PySpark beyond its documented API: all of it is here.
+"""All that Penstock uses of PySpark beyond its documented API.
 
 Each function has a test in ``tests/spark/test_private.py`` that fails when PySpark changes what the function relies on.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def is_classic(spark: Any) -> bool:
-    """Whether a session has a JVM of its own, and is not one of Spark Connect."""
+    """Return whether a session has its own JVM, and does not belong to Spark Connect."""
     return hasattr(spark, "_jvm") and "connect" not in type(spark).__module__
 
 

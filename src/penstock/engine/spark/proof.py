@@ -1,7 +1,7 @@
-"""Whether what is sent to the slots can be unpacked there, found out before Spark starts.
+"""Checks before Spark starts that the slots can unpack what is sent to them.
 
-A child of this process unpacks it, in which ``__main__`` is another module, as in a slot. That takes milliseconds.
-Where a child cannot tell, nothing is refused.
+A child process unpacks it, in which ``__main__`` is another module, as in a slot. That takes milliseconds. If the child
+gives no answer, nothing is refused.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from penstock.messages import describe
 _SECONDS = 10.0
 """How long the child may take."""
 _TELLING = (AttributeError, ImportError, NameError, TypeError, pickle.UnpicklingError)
-"""Errors that a slot would have, too; others may be those of a forked process."""
+"""Errors that a slot would have, too; others may be caused by the fork."""
 _MOST_BYTES = 4_000
 _FAILED = b"!"
 
 
 def problem_of(data: bytes, loads: Callable[[bytes], object]) -> str:
-    """What is wrong with packed data when it is unpacked in another process; nothing where nothing is known to be."""
-    if sys.platform != "linux":  # a process with threads may not be forked elsewhere
+    """Return why another process cannot unpack packed data; empty if no problem is known."""
+    if sys.platform != "linux":  # elsewhere a process with threads may not be forked
         return ""
     ends = os.pipe()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python warns of threads: the child does nothing but unpack
+            warnings.simplefilter("ignore")  # Python warns of threads, but the child only unpacks
             child = os.fork()
     except OSError:
         os.close(ends[0])
@@ -58,13 +58,13 @@ def _heard(end: int) -> bytes:
 
 
 def _tell(end: int, data: bytes, loads: Callable[[bytes], object]) -> None:
-    """In the child: unpack, tell, and end without anything else of the parent's."""
+    """In the child: unpack, report, and exit without running any of the parent's code."""
     try:
         gc.disable()
         nowhere = os.open(os.devnull, os.O_RDWR)
         for number in range(3):
             os.dup2(nowhere, number)
-        users = sys.modules["__main__"]  # kept: nothing of the user's is to be closed here
+        users = sys.modules["__main__"]  # kept alive: none of the user's objects may be closed here
         sys.modules["__main__"] = ModuleType("__main__")
         try:
             loads(data)

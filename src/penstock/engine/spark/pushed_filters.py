@@ -1,4 +1,4 @@
-"""Filters of a DataFrame on the place and the time of records, as the ranges of a topic that they leave."""
+"""Turns a DataFrame's filters on place and time of records into ranges of a topic."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from penstock.engine.spark.read_options import Range
 from penstock.log.base import Log
 
 _Bounds = tuple[int | None, int | None]
-"""The least value that a filter lets through, and the one from which on it lets none through; None for no bound."""
+"""The lowest value that passes a filter, and the value from which on none passes; None for no bound."""
 
 _PARTITION, _OFFSET, _TIME = ("partition",), ("offset",), ("timestamp",)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class PushedFilters:
-    """What all of some filters leave of a topic.
+    """The records of a topic that pass all of some filters.
 
-    Records are in the order of their offsets, so offsets are bounded on both sides. Their times may be out of order:
-    what lies before the first record of a time is left out, and nothing behind it.
+    Records are ordered by offset, so offsets are bounded on both sides. Their times may be out of order: only records
+    before the first one of a time are left out, never records after it.
     """
 
     def __init__(self, filters: Sequence[ds.Filter] = ()):
         self._filters = filters
 
     def narrowed(self, log: Log, topic: str, ranges: Sequence[Range]) -> list[Range]:
-        """The parts of ranges in which records may pass; raises what ``Log.offset_at`` does."""
+        """Return the parts of ranges in which records may pass. Raise the errors of ``Log.offset_at``."""
         first, behind = _common([_bounds(one) for one in self._filters if _column(one) == _OFFSET])
         time, _ = _common([_bounds(one) for one in self._filters if _column(one) == _TIME])
         found = []
@@ -52,13 +52,13 @@ class PushedFilters:
 
 
 def is_exact(one: ds.Filter) -> bool:
-    """Whether ``PushedFilters`` leaves just what a filter lets through, so Spark need not look once more.
+    """Return whether ``PushedFilters`` selects exactly a filter's records, so that Spark need not filter again.
 
     >>> is_exact(ds.GreaterThan(("offset",), 5)), is_exact(ds.In(("offset",), (1, 9)))
     (True, False)
     """
     if isinstance(one, ds.IsNotNull):
-        return _column(one) in (_PARTITION, _OFFSET, _TIME)  # which each record has
+        return _column(one) in (_PARTITION, _OFFSET, _TIME)  # every record has these
     if _column(one) == _OFFSET:
         return isinstance(one, _ORDERED) and isinstance(one.value, int)
     return _column(one) == _PARTITION and _holds(one, 0) is not None
@@ -73,7 +73,7 @@ def _column(one: ds.Filter) -> Any:
 
 
 def _holds(one: ds.Filter, number: int) -> bool | None:
-    """Whether a filter lets a number through; None where that is not known here."""
+    """Return whether a number passes a filter; None if that is unknown here."""
     if isinstance(one, ds.Not):
         inner = _holds(one.child, number)
         return None if inner is None else not inner
@@ -88,7 +88,7 @@ def _holds(one: ds.Filter, number: int) -> bool | None:
 
 
 def _bounds(one: ds.Filter) -> _Bounds:
-    """Between which whole numbers, or milliseconds, all values lie that a filter lets through."""
+    """Return the bounds, as whole numbers or milliseconds, of all values that pass a filter."""
     if isinstance(one, ds.In):
         values = [_number(value) for value in one.value]
         known = [value for value in values if value is not None]
@@ -108,7 +108,7 @@ def _bounds(one: ds.Filter) -> _Bounds:
 
 
 def _number(value: Any) -> Fraction | None:
-    """A literal of Spark's: a number, or a time as milliseconds."""
+    """Return one of Spark's literals: a number, or a time as milliseconds."""
     if isinstance(value, int):
         return Fraction(value)
     if isinstance(value, datetime) and value.tzinfo is not None:

@@ -1,4 +1,4 @@
-"""Which part of a topic a DataFrame reads: options with the names and meanings of Spark's Kafka source."""
+"""The part of a topic that a DataFrame reads: options with the names and meanings of Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ _TASKS = "minPartitions"
 HEADERS = "includeHeaders"
 
 HEADERS_COLUMN = "headers"
-"""The column that a DataFrame has besides, where it is to have headers."""
+"""The additional column for headers, if requested."""
 
 READ_OPTIONS = (*_STARTS, _STRATEGY, *_ENDS, _PER_TRIGGER, _TASKS, HEADERS)
 
 Range = tuple[int, int, int]
-"""A partition, the offset that is read first, and the one before which reading ends."""
+"""A partition, the first offset to read, and the offset where reading stops."""
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What the options of a DataFrame say about reading its topic."""
+    """The reading options of a DataFrame."""
 
     start: Edge
     end: Edge
     per_trigger: int | None
-    """How many offsets a micro-batch goes on at most; None for all there are."""
+    """Most offsets that a micro-batch advances by; None for no limit."""
     tasks: int
-    """Into how many ranges a read is cut at least."""
+    """The minimum number of ranges that a read is cut into."""
     headers: bool
 
     @classmethod
     def of(cls, options: Mapping[str, str], topic: str) -> ReadOptions:
-        """Read the options; the topic's partitions are looked at when the topic is read.
+        """Parse the options; the topic's partitions are checked when the topic is read.
 
         Raises:
-            ConfigError: a value cannot be meant, or two options say the same.
+            ConfigError: a value is invalid, or two options contradict each other.
         """
         given = _Given({name.lower(): value for name, value in options.items()}, topic)
         per_trigger = given.number(_PER_TRIGGER)
         return cls(given.start(), given.end(), per_trigger, given.number(_TASKS) or 1, given.switch(HEADERS))
 
     def ranges(self, log: Log, topic: str) -> list[Range]:
-        """What a batch reads, partition by partition.
+        """Return the ranges that a batch reads, partition by partition.
 
         Raises:
             ConfigError: the options name other partitions than the topic has, or end before they begin.
@@ -72,11 +72,13 @@ class ReadOptions:
         return [(p, start, max(start, stop)) for p, (start, stop) in enumerate(zip(starts, stops, strict=True))]
 
     def first_offsets(self, log: Log, topic: str) -> list[int]:
-        """Where a stream begins that has read nothing yet, partition by partition; raises as ``ranges``."""
+        """Return the first offset of a new stream in each partition; raises like ``ranges``."""
         return self.start.resolved(log, topic, log.start_offsets(topic), log.end_offsets(topic))
 
     def cut(self, ranges: list[Range]) -> list[Range]:
-        """The same records in at least ``tasks`` ranges, or one of each record; long ranges are cut more often."""
+        """Return the same records in at least ``tasks`` ranges, or one for each record. Long ranges are cut more
+        often.
+        """
         filled = [(partition, start, stop) for partition, start, stop in ranges if start < stop]
         if len(filled) >= self.tasks:
             return filled
@@ -91,7 +93,7 @@ class ReadOptions:
 
 
 def check_for_batch(options: Mapping[str, str], asked: ReadOptions) -> None:
-    """Raise ``ConfigError`` for options that only a stream can have, or a value that only a stream can."""
+    """Raise ``ConfigError`` for options or values that only a stream can have."""
     _refuse(
         options,
         (_PER_TRIGGER,),
@@ -128,7 +130,7 @@ def _refuse(options: Mapping[str, str], names: tuple[str, ...], why: str) -> Non
 
 
 def truth(options: Mapping[str, Any], name: str) -> bool:
-    """An option that is true or false, and false where it is not given; raises ``ConfigError`` for anything else."""
+    """Return a boolean option, False by default. Raise ``ConfigError`` for anything but true and false."""
     given = options.get(name.lower(), "false")
     if given.lower() not in ("true", "false"):
         raise ConfigError(f'format("penstock"): the option {name} is true or false, got {given!r}')
@@ -136,7 +138,7 @@ def truth(options: Mapping[str, Any], name: str) -> bool:
 
 
 class _Given:
-    """Options by their names in lower case, as Spark compares them."""
+    """Options by lower-case name, as Spark compares them."""
 
     def __init__(self, options: Mapping[str, str], topic: str):
         self._options = options

@@ -1,4 +1,4 @@
-"""Spark's context: that of the user's own session as it is, or a quiet local one."""
+"""Spark's context: that of the user's session, unchanged, or a quiet local one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 _OPTIONS = {
-    "spark.driver.host": "127.0.0.1",  # the name localhost may be that of ::1 alone
+    "spark.driver.host": "127.0.0.1",  # the name localhost may mean ::1 alone
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.locality.wait": "0",
     "spark.python.unix.domain.socket.enabled": "true",
@@ -34,13 +34,14 @@ _OPTIONS = {
 
 
 def context_for(spark: Any | None, name: str, log_file: Path) -> tuple[Any, bool]:
-    """The Spark context to run on, and whether it was made here and is to be stopped in the end.
+    """Return the Spark context to run on, and whether it was created here and must be stopped at the end.
 
-    That of a session that is given or active is used as it is, and never stopped; only its Python is made the driver's
-    when it works on this machine alone and nobody chose one. One that is made here keeps its log in a file.
+    The context of a given or active session is used unchanged, and never stopped. One exception: if it runs on this
+    machine alone and no Python was chosen, it gets the driver's. A context that is created here keeps its log in a
+    file.
 
     Raises:
-        ConfigError: the session is one of Spark Connect, or Java is missing.
+        ConfigError: the session belongs to Spark Connect, or Java is missing.
     """
     if spark is not None and not private.is_classic(spark):
         raise _is_connect()
@@ -54,7 +55,7 @@ def context_for(spark: Any | None, name: str, log_file: Path) -> tuple[Any, bool
 
 
 def session_on(context: Any) -> Any:
-    """The session of a context; made when somebody first wants it, since that takes seconds."""
+    """Return the session of a context. It is created on first use, since that takes seconds."""
     from pyspark.sql import SparkSession
 
     return SparkSession.getActiveSession() or SparkSession(context)
@@ -62,7 +63,7 @@ def session_on(context: Any) -> Any:
 
 @contextmanager
 def session_for(name: str, log_file: Path) -> Iterator[Any]:
-    """A session to run a job on: the one that is active, or else a new one, which ends with the context.
+    """Return a session to run a job on: the active one, or else a new one, which ends with the context.
 
     Raises:
         ConfigError: Java is missing, or Spark does not start.
@@ -81,14 +82,17 @@ def session_for(name: str, log_file: Path) -> Iterator[Any]:
 
 
 def stop_context(context: Any) -> None:
-    """Stop a context, without waiting half a second for the thread that listens for accumulators, which Penstock has
-    none of: it is told at once, and looks while the JVM stops. Closing it is left to the context."""
+    """Stop a context without the usual half second for its accumulator thread.
+
+    Penstock uses no accumulators. The thread is told to end at once, and does so while the JVM stops; the context
+    closes it.
+    """
     private.end_accumulators(context)
     context.stop()
 
 
 def _has_connect_session() -> bool:
-    """Whether there is a session of Spark Connect, and no other."""
+    """Return whether Spark Connect's session is the only one."""
     connect = sys.modules.get("pyspark.sql.connect.session")
     return connect is not None and connect.SparkSession.getActiveSession() is not None
 
@@ -101,40 +105,41 @@ def _is_connect() -> ConfigError:
 
 
 def default_slots(context: Any, widest: int, is_own: bool) -> int:
-    """How many slots there are where nobody said: as many as cores, and no more than there are partitions.
+    """Return the default number of slots: the number of cores, and at most that of partitions.
 
-    A slot keeps a core of Spark's for as long as the program runs, so in a session of the user's one stays free for
-    other work, where there are several.
+    A slot keeps one of Spark's cores for as long as the program runs. So in a user's session with several cores, one
+    stays free for other work.
     """
     cores = context.defaultParallelism
     return int(max(min(cores if is_own else cores - 1, widest), 1))
 
 
 def work_with_this_python(context: Any) -> None:
-    """Spark's own choice is the first ``python3`` on the path, which may have no Penstock."""
+    """Use the driver's Python. Spark would choose the first ``python3`` on the path, which may not have Penstock."""
     if context.master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
         private.use_python(context, sys.executable)
 
 
 def begin_jvm(spark: Any | None, name: str, log_file: Path) -> None:
-    """Have the JVM of a new context come up, where ``context_for`` will need one."""
+    """Start the JVM of a new context, if ``context_for`` will need one."""
     if spark is None and private.active_context() is None and not _has_connect_session():
         jvm.begin(_options(name, log_file))
 
 
 def _options(name: str, log_file: Path) -> dict[str, str]:
-    """Spark's options in a context that is made here; the environment is made to fit. Made once for a start: the
-    checksum of the archive of Spark's classes takes a while.
+    """Return Spark's options for a new context, and set environment variables for it.
+
+    Called once for each start, because the checksum of the archive of Spark's classes takes a while.
 
     Raises:
         CorruptDataError: the log file is a link, or no file.
     """
-    with suppress(OSError):  # then Spark keeps no log
+    with suppress(OSError):  # without it Spark keeps no log
         log_file.parent.mkdir(parents=True, exist_ok=True)
         check_appendable(log_file)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LAUNCHER_OPTS", jvm.QUICK)  # of the short-lived JVM that puts the command together
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # the web pages of Spark, too, are for this machine alone
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", jvm.QUICK)  # for the short-lived JVM that builds the command
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # Spark's web pages are for this machine alone, too
     cores = os.cpu_count() or 1
     logs = (
         f"{java_option('-Dlog4j2.configurationFile=', _LOGGING.as_uri())} {java_option('-Dpenstock.log=', log_file)} "
@@ -146,7 +151,7 @@ def _options(name: str, log_file: Path) -> dict[str, str]:
         | options_of_temporary_folder()
         | {
             "spark.app.name": name,
-            "spark.master": f"local[{2 * cores}]",  # slots stay, so there is room beside them for what users do
+            "spark.master": f"local[{2 * cores}]",  # slots stay, so users' work needs extra room
             "spark.driver.extraJavaOptions": f"{jvm.QUICK} {class_archive.java_options()} {logs}",
             "spark.default.parallelism": str(cores),
         }
@@ -157,7 +162,7 @@ def _new_context(name: str, log_file: Path) -> Any:
     from pyspark import SparkConf, SparkContext
 
     SPARK_OUTPUT.expect_session()
-    logging.getLogger("py4j").addHandler(logging.NullHandler())  # it tells of a JVM that is gone in stack traces
+    logging.getLogger("py4j").addHandler(logging.NullHandler())  # it would log stack traces of a lost JVM
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
         try:
@@ -169,7 +174,7 @@ def _new_context(name: str, log_file: Path) -> Any:
             raise
         except JvmEndedError as error:
             raise ConfigError(f"Spark did not start: {error}") from error
-        except Exception as error:  # what py4j raises is of many kinds
+        except Exception as error:  # py4j raises many kinds of errors
             told = cause([*SPARK_OUTPUT.taken(), str(error)], None)
             raise ConfigError(f"Spark did not start: {told}") from error
     SPARK_OUTPUT.release()
@@ -178,7 +183,9 @@ def _new_context(name: str, log_file: Path) -> Any:
 
 
 def _gateway(options: Mapping[str, str], name: str, log_file: Path) -> Any:
-    """The connection to a JVM; to another one when the first has crashed and had Spark's classes from an archive."""
+    """Return the connection to a JVM. If the first crashed with the archive of Spark's classes, start another
+    without it.
+    """
     try:
         return jvm.gateway(options)
     except JvmEndedError as error:

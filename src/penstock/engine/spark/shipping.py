@@ -1,7 +1,7 @@
-"""Sending the user's program to the slots.
+"""Sends the user's program to the slots.
 
-Importable code goes by name, and the folders that this process imports from go along. What was defined in a script or
-a notebook goes by value, through cloudpickle.
+Importable code is sent by name, together with the folders that this process imports from. Code of a script or a
+notebook is sent by value, through cloudpickle.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from penstock.messages import describe
 
 
 def dumps(program: Any) -> bytes:
-    """The program, and where its modules are, as bytes.
+    """Return the program, and the places of its modules, as bytes.
 
     Raises:
-        ConfigError: something in it cannot travel; the message says what.
+        ConfigError: something in it cannot be sent; the message names it.
     """
     try:
         data = _packed(_import_folders()) + _packed(program)
@@ -44,7 +44,7 @@ def dumps(program: Any) -> bytes:
 
 
 def loads(data: bytes) -> Any:
-    """The program, in a slot; its bytes came from this application's own driver, through Spark."""
+    """Return the program in a slot. Its bytes came from this application's own driver, through Spark."""
     buffer = io.BytesIO(data)
     folders = cloudpickle.load(buffer)
     sys.path.extend(folder for folder in folders if folder not in sys.path and Path(folder).is_dir())
@@ -53,7 +53,7 @@ def loads(data: bytes) -> Any:
 
 
 def _import_folders() -> list[str]:
-    """The folders of ``sys.path`` that are the user's own."""
+    """Return the folders of ``sys.path`` that belong to the user."""
     system = (sys.prefix, sys.base_prefix, sys.exec_prefix)
     own = [str(Path(folder or ".").resolve()) for folder in sys.path if not folder.endswith(".zip")]
     return [folder for folder in dict.fromkeys(own) if not folder.startswith(system)]
@@ -66,7 +66,7 @@ def _packed(value: Any) -> bytes:
 
 
 def _check(value: Any) -> None:
-    """Raise what packing a value raises, or unpacking it elsewhere."""
+    """Raise the error of packing a value, or of unpacking it elsewhere."""
     if problem := problem_of(_packed([]) + _packed(value), loads):
         raise UnpicklingError(f"in another process: {problem}")
 
@@ -89,4 +89,4 @@ class _Pickler(cloudpickle.CloudPickler):
 
 
 _WITH_SETTER = 6
-"""How long what cloudpickle gives for a class is that it takes apart."""
+"""The length of cloudpickle's reduction of a class that it takes apart."""

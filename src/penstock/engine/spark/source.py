@@ -1,4 +1,4 @@
-"""How far a topic goes, as Spark's streaming queries ask for it and write it down."""
+"""The ends of topics, as Spark's streaming queries ask for them and write them down."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Offsets = dict[str, dict[str, Any]]
 """By topic and partition, as Spark writes them into its offset log."""
 
 START = ""
-"""Stands in the offsets for the topic itself, by its id, which has no partition's name."""
+"""The key for the topic's id in the offsets; no partition has this name."""
 
 
 class OffsetsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Tells Spark how far topics go.
+    """Tells Spark the ends of topics.
 
     Args:
-        per_trigger: how many offsets a micro-batch goes on at most; None for all there are.
+        per_trigger: most offsets that a micro-batch advances by; None for no limit.
 
     Raises:
         ConfigError: Spark is too old for ``per_trigger``.
@@ -55,11 +55,11 @@ class OffsetsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return open_log(self.place)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without connections: each process has its own."""
+        """Return the state without connections: each process opens its own."""
         return {name: value for name, value in self.__dict__.items() if name != "_log"}
 
     def stop(self) -> None:
-        if "_log" in self.__dict__:  # else nothing has asked for it
+        if "_log" in self.__dict__:  # otherwise it was never opened
             self._log.close()
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
@@ -86,9 +86,9 @@ class OffsetsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def limited(start: Offsets, ends: Offsets, most: int) -> Offsets:
-    """The end of a micro-batch of at most so many offsets.
+    """Return the end of a micro-batch of at most so many offsets.
 
-    Each partition's part of them is as large as its part of what waits, and one offset at least.
+    Each partition gets a share of them proportional to its waiting records, and at least one offset.
 
     >>> limited({"t": {"0": 0, "1": 5}}, {"t": {"0": 90, "1": 15}}, 10)
     {'t': {'0': 9, '1': 6}}

@@ -1,4 +1,4 @@
-"""``Topology.start``: what it is given is checked and completed, and the application begins."""
+"""``Topology.start``: checks and completes its arguments, and starts the application."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.log.open import shared_log
 from penstock.plan.topology import Topology
 from penstock.progress import Progress
 
-if TYPE_CHECKING:  # what takes long to import is imported while the JVM comes up
+if TYPE_CHECKING:  # slow imports run while the JVM starts
     from penstock.engine.operate.lifecycle import StateListener, UncaughtExceptionHandler
     from penstock.engine.shared.program import ProgramFile
     from penstock.engine.spark.streams import Streams

@@ -1,4 +1,4 @@
-"""A running application on Spark: the slots are there, the loop makes the commits, and this is the handle."""
+"""The handle of a running application on Spark: it connects the slots and the loop that makes the commits."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Streams(KafkaNames):
         self._ending = threading.Lock()
         self._stopped = False
         self._is_closed = False
-        """Whether the user has stopped it; what has ended by itself shows its stores on."""
+        """Whether the user has stopped it. An application that ended on its own still shows its stores."""
         self._total = 0
         self._restores = Restores(application_id, state_restore_listener)
         self._resources: list[Callable[[], None]] = []
@@ -132,7 +132,7 @@ class Streams(KafkaNames):
         given = self.topology, self.application_id, self.settings, self.log
         opened = open_application(*given, storage, program, self._wishes)
         self._resources.append(opened.log.close)
-        packed = self._packed(opened)  # before Spark starts: what cannot be pickled is the user's to mend
+        packed = self._packed(opened)  # before Spark starts, so that the user sees early what cannot be pickled
         if on_spark is not None:
             on_spark()
         self._session = spark
@@ -143,13 +143,13 @@ class Streams(KafkaNames):
         self._coordinator = self._begun(opened, packed)
 
     def _packed(self, opened: Opened) -> bytes:
-        """The program, as slots get it."""
+        """Return the program for the slots."""
         assert self.settings.state_dir is not None
         places = self.log.place, opened.storage.url, self.settings.state_dir / "tasks"
         return dumps(Program(opened.topology, opened.layout, self.settings, *places))
 
     def _begun(self, opened: Opened, packed: bytes, before: Coordinator | None = None) -> Coordinator:
-        """Have the application go on as it was opened, with new slots."""
+        """Continue the opened application with new slots."""
         copies = self.settings.standby_replicas > 0
         host = SparkHost(self._context, self.application_id, packed, self._slot_count, copies)
         timeout, asks = self.settings.slot_timeout / 1000, self.settings.at_least_once
@@ -158,11 +158,11 @@ class Streams(KafkaNames):
         self._slots.on_moved = opened.moved.note
         self._slots.begin()
         coordinator = Coordinator(opened, self._slots, before)
-        coordinator.take_over()  # last: what stands in the way of this start stops nobody else
+        coordinator.take_over()  # last, so that a start that fails stops no other program
         return coordinator
 
     def _take_up_topics(self) -> Coordinator | None:
-        """Take up topics that have appeared and match the patterns of sources, with new tasks in new slots."""
+        """Add topics that have appeared and match the sources' patterns, with new tasks in new slots."""
         topology = self._coordinator.opened.with_new_topics()
         if topology is None:
             return None
@@ -201,7 +201,7 @@ class Streams(KafkaNames):
 
     @property
     def state(self) -> State:
-        """What the application is at, as in Kafka Streams: ``RUNNING``, ``REBALANCING``, ``ERROR``, ..."""
+        """The application's state, as in Kafka Streams: ``RUNNING``, ``REBALANCING``, ``ERROR``, ..."""
         return self._life.state
 
     def set_state_listener(self, listener: StateListener | None) -> None:
@@ -324,7 +324,7 @@ class Streams(KafkaNames):
     def stop(self, timeout: Duration | None = None) -> bool:
         """Finish the current commit, then stop; a later start continues from there.
 
-        What the last commit was can still be asked for: ``last_progress``, ``offsets()``, ``metrics()``.
+        The last commit's facts stay available: ``last_progress``, ``offsets()``, ``metrics()``.
 
         Args:
             timeout: how long to wait for that at most; by default until it is done.
@@ -396,7 +396,7 @@ class Streams(KafkaNames):
         return self.stores().view(name)
 
     def query_state(self, request: StateQueryRequest) -> StateQueryResult:
-        """What a store answers to a typed query, partition by partition (KIP-796).
+        """Return a store's answer to a typed query, partition by partition (KIP-796).
 
         Raises:
             ConfigError: there is no such store, or the application was stopped.
@@ -455,6 +455,6 @@ class Streams(KafkaNames):
             stop_context(self._context)
 
     def _release(self) -> None:
-        self._stores = None  # who has a view goes on with it
+        self._stores = None  # existing views keep working
         while self._resources:
             self._resources.pop()()

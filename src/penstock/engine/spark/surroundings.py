@@ -1,4 +1,4 @@
-"""What a JVM needs of the machine it starts on, and why one does not start: Java itself is one reason of many."""
+"""The machine's requirements for a JVM, and the reasons why one does not start, such as a missing Java."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pathlib import Path
 from penstock.errors import ConfigError
 
 OPEN_FILES = 1_024
-"""So many files a JVM of Spark's may have to open, with room to spare; it does not start with some 256."""
+"""How many files one of Spark's JVMs may have to open, with some reserve; it does not start with about 256."""
 _SHOWN = 300
 _SOCKET_NAME = 50
-"""Characters of the name of a socket that Spark makes in the folder for temporary files."""
+"""Length of the name of a socket that Spark makes in the folder for temporary files."""
 _MOST_OF_A_SOCKET = 107
-"""Characters that the path of a socket may have."""
+"""Longest path of a socket."""
 
 GET_JAVA = (
     "install one (Debian and Ubuntu: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17) or point "
@@ -28,7 +28,7 @@ GET_JAVA = (
 
 
 def check_java() -> None:
-    """Raise ``ConfigError`` when there is no Java at all."""
+    """Raise ``ConfigError`` when there is no Java."""
     home = os.environ.get("JAVA_HOME")
     if shutil.which(str(Path(home, "bin", "java")) if home else "java") is None:
         where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is none on the PATH"
@@ -36,10 +36,10 @@ def check_java() -> None:
 
 
 def temporary_folder() -> Path:
-    """Where temporary files go, of this process and of its JVM.
+    """Return the folder for temporary files of this process and of its JVM.
 
     Raises:
-        ConfigError: no folder for them can be written.
+        ConfigError: no such folder is writable.
     """
     try:
         return Path(tempfile.gettempdir())
@@ -50,16 +50,16 @@ def temporary_folder() -> Path:
 
 
 def options_of_temporary_folder() -> dict[str, str]:
-    """Spark's options by which a JVM uses it, too."""
+    """Return Spark's options for the temporary folder: no sockets in it if their paths would be too long."""
     folder = temporary_folder()
-    if "java.io.tmpdir" in os.environ.get("JAVA_TOOL_OPTIONS", ""):  # the user's own word
+    if "java.io.tmpdir" in os.environ.get("JAVA_TOOL_OPTIONS", ""):  # set by the user
         return {}
     fits = len(str(folder)) + _SOCKET_NAME <= _MOST_OF_A_SOCKET
     return {} if fits else {"spark.python.unix.domain.socket.enabled": "false"}
 
 
 def java_option(option: str, value: object) -> str:
-    """An option of a JVM's as Spark's own options have it, whatever characters its value has.
+    """Return an option of a JVM as part of Spark's options, with its value quoted.
 
     >>> print(java_option("-Dname=", 'a "b" c'))
     -Dname="a \\"b\\" c"
@@ -69,7 +69,7 @@ def java_option(option: str, value: object) -> str:
 
 
 def allow_open_files() -> None:
-    """Have this process, and the JVM that it starts, open as many files as the JVM needs, if the system allows it."""
+    """Raise this process's limit of open files to what its JVM needs, if the system allows it."""
     most, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OPEN_FILES if allowed == resource.RLIM_INFINITY else min(OPEN_FILES, allowed)
     if most != resource.RLIM_INFINITY and most < wanted:
@@ -78,7 +78,7 @@ def allow_open_files() -> None:
 
 
 def limit_of(kind: int) -> int | None:
-    """A limit of this process; None where there is none."""
+    """Return a limit of this process; None if unlimited."""
     most = resource.getrlimit(kind)[0]
     return None if most == resource.RLIM_INFINITY else most
 
@@ -123,7 +123,7 @@ _CAUSES = (
 
 
 def cause(said: Sequence[str], code: int | None) -> str:
-    """Why a JVM is not there, by what it said, and with which code it ended."""
+    """Return why a JVM is missing, given its output and its exit code."""
     text = "".join(said)
     for pattern, told in _CAUSES:
         if found := re.search(f".*({pattern}).*", text):

@@ -1,4 +1,4 @@
-"""What it is in a topology that cannot be sent to the slots: the step, its function, and the variable in it."""
+"""Finds the part of a topology that cannot be sent to the slots: the step, its function, and the variable in it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from penstock.plan.functions import UserFunction
 from penstock.serdes import Serde
 
 _DEEPEST = 4
-"""How many functions that use each other are looked through."""
+"""How many functions that use each other are examined."""
 
 Pickle = Callable[[Any], object]
-"""Raises what pickling a value raises."""
+"""Pickles a value, and raises the error of that."""
 
 
 def culprit(topology: Any, pickle: Pickle) -> str | None:
-    """What cannot be pickled, in words; None where it is not found."""
+    """Describe what cannot be pickled; None if it is not found."""
     for node in getattr(topology, "nodes", ()):
         for part in _parts(node):
             problem = _problem(part, pickle)
@@ -32,7 +32,7 @@ def culprit(topology: Any, pickle: Pickle) -> str | None:
 
 
 def _parts(node: Any) -> Iterator[Any]:
-    """The functions and serdes of a step."""
+    """Yield the functions and serdes of a step."""
     for field in dataclasses.fields(node):
         if field.name == "parents":
             continue
@@ -62,7 +62,7 @@ def _said(part: Any, pickle: Pickle) -> str:
 
 
 def _used(call: Any, pickle: Pickle, depth: int) -> str | None:
-    """The variable that a function uses and that cannot be pickled."""
+    """Describe the variable that a function uses and that cannot be pickled."""
     for name, value in _variables(call):
         problem = _problem(value, pickle)
         if problem is None:
@@ -80,10 +80,10 @@ def _variables(call: Any) -> Iterator[tuple[str, Any]]:
         yield "func", call.func
         yield from ((f"argument {number}", value) for number, value in enumerate(call.args))
         yield from call.keywords.items()
-    elif isinstance(call, MethodType):  # one of a decorated function has that function's __wrapped__
+    elif isinstance(call, MethodType):  # a bound decorated function has that function's __wrapped__
         yield from _variables(call.__func__)
         yield from ((f"self.{name}", value) for name, value in getattr(call.__self__, "__dict__", {}).items())
-    elif not isinstance(call, FunctionType | type) and hasattr(call, "__wrapped__"):  # a cached one
+    elif not isinstance(call, FunctionType | type) and hasattr(call, "__wrapped__"):  # a cached function
         yield from _variables(call.__wrapped__)
     elif isinstance(call, FunctionType):
         used = inspect.getclosurevars(call)

@@ -1,9 +1,9 @@
-"""Classes that were defined in a script or a notebook, on their way to the slots by value.
+"""Sends classes of a script or a notebook to the slots by value.
 
-cloudpickle takes classes apart into a skeleton and what is set on it afterwards. Three things need help: names in
-annotations mean something in the user's ``__main__`` only, so they travel as the types that they name; what msgspec
-keeps on a class cannot be pickled, and is made anew; and the fields of a ``Struct`` or ``TypedDict`` exist only from
-the moment the class is made.
+cloudpickle splits classes into a skeleton and attributes that are set on it afterwards. Three things need help. Names
+in annotations exist in the user's ``__main__`` only, so they are sent as the types that they name. msgspec's own data
+on a class cannot be pickled, and is created again. The fields of a ``Struct`` or ``TypedDict`` are fixed when the class
+is created.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _POST_INIT = "__penstock_post_init__"
 
 
 def needs_own_way(class_: type) -> bool:
-    """Whether cloudpickle cannot take a class apart."""
+    """Return whether cloudpickle cannot split a class."""
     return issubclass(class_, msgspec.Struct) or is_typeddict(class_)
 
 
 def take_apart(class_: type) -> tuple[Any, ...]:
-    """What pickle needs to make a ``Struct`` or ``TypedDict`` anew."""
+    """Return the pickle reduction of a ``Struct`` or ``TypedDict``."""
     annotations = _own_annotations(class_)
     if is_typeddict(class_):
         marks = {name: getattr(class_, name) for name in vars(class_) if name.endswith("_keys__")}
@@ -56,7 +56,9 @@ def take_apart(class_: type) -> tuple[Any, ...]:
 
 
 def as_it_travels(class_: type, state: dict[str, Any]) -> dict[str, Any]:
-    """What is set on the skeleton of any other class: without msgspec's own, and with types where names stood."""
+    """Return what is set on the skeleton of any other class: without msgspec's data, and with types in place of
+    names.
+    """
     state = {name: value for name, value in state.items() if not name.startswith("__msgspec_")}
     if "__annotations__" in state and not issubclass(class_, Enum):
         state["__annotations__"] = _own_annotations(class_)
@@ -70,7 +72,7 @@ _META = (
 
 
 def meta_parts(meta: msgspec.Meta) -> tuple[Any, ...]:
-    """What pickle needs to make the constraints of an annotation anew."""
+    """Return the pickle reduction of an annotation's constraints."""
     given = {name: value for name in _META if (value := getattr(meta, name)) is not None}
     return _make_meta, (given,)
 
@@ -83,13 +85,13 @@ def _own_annotations(class_: type) -> dict[str, Any]:
     own = inspect.get_annotations(class_)
     try:
         hints = typing.get_type_hints(class_, include_extras=True)
-    except (NameError, TypeError, AttributeError):  # names of a function's own
+    except (NameError, TypeError, AttributeError):  # names that are local to a function
         return own
     return {name: hints.get(name, annotation) for name, annotation in own.items()}
 
 
 def _is_users(name: str, value: Any) -> bool:
-    """Whether something in a Struct's namespace was written by the user."""
+    """Return whether the user wrote an attribute in a Struct's namespace."""
     if name in _MADE_BY_PYTHON or name.startswith(("__struct_", "__msgspec_")):
         return False
     return not isinstance(value, types.MemberDescriptorType)
@@ -104,14 +106,14 @@ def _default(field: Any) -> tuple[str, Any]:
 def _make_struct(
     names: tuple[str, str, bool], bases: tuple[Any, ...], fields: dict[str, tuple[str, Any]], config: dict[str, Any]
 ) -> Any:
-    """A Struct with its fields, whose types and methods are not there yet."""
+    """Return a Struct with its fields, whose types and methods are set later."""
     name, qualified, has_post_init = names
     namespace: dict[str, Any] = {"__module__": "__main__", "__qualname__": qualified}
     namespace["__annotations__"] = dict.fromkeys(fields, Any)
     for field, (kind, value) in fields.items():
         if kind:
             namespace[field] = msgspec.field(**{kind: value})
-    if has_post_init:  # msgspec looks for it when the class is made
+    if has_post_init:  # msgspec looks for it when it creates the class
         namespace["__post_init__"] = _post_init
     config = {option: value for option, value in config.items() if option != "rename" or value}
     return types.new_class(name, bases, config, lambda body: body.update(namespace))
