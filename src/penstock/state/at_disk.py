@@ -1,5 +1,5 @@
-"""Where this process waits for its disk, and may be unable to say anything meanwhile: RocksDB is called under Python's
-lock, so while a write waits no other thread gets on, that one included which says that the process is there."""
+"""Reports when this process waits for its disk, during which it cannot answer: RocksDB calls hold Python's lock, so
+while a write waits no other thread runs, not even the one that reports that the process is alive."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 
 class AtDisk:
-    """A context in which the disk may take its time; ``tell`` hears of the first that begins, of any thread, and of the
-    end of the last one.
+    """A context for disk operations that may take long. ``tell`` is called when the first one begins, in any thread,
+    and when the last one ends.
 
     >>> at_disk = AtDisk()
     >>> at_disk.tell = print
@@ -38,4 +38,4 @@ class AtDisk:
 
 
 at_disk = AtDisk()
-"""That of this process."""
+"""The context of this process."""

@@ -15,7 +15,7 @@ Rows = Iterator[tuple[bytes, bytes]]
 Changes = Mapping[bytes, bytes | None]
 
 _OVERHEAD = 100
-"""Bytes that a pair takes in a dictionary besides its own, about."""
+"""Approximate bytes that a pair takes in a dictionary apart from its own."""
 
 
 class BufferedTransaction(AbstractTransaction[Any], KeyValueStore[bytes, bytes]):
@@ -63,7 +63,7 @@ class BufferedTransaction(AbstractTransaction[Any], KeyValueStore[bytes, bytes])
         super().__init__(store)
         self._write = write
         self.changes: dict[bytes, bytes | None] = {}
-        """What it wrote; None for keys that it deleted."""
+        """The writes; None for deleted keys."""
         self._nbytes = 0
 
     def put(self, key: bytes, value: bytes | None) -> None:

@@ -1,7 +1,7 @@
-"""The file ``.checkpoint``: how far changelogs are in stores that do not keep that themselves, in Kafka's format.
+"""The file ``.checkpoint``, in Kafka's format: the changelog offsets of stores that do not keep these themselves.
 
 The first line is the version, the second how many offsets follow; each other line has a topic, a partition and an
-offset. A file that is damaged has no offsets: what it stood for is compared with the changelog row by row.
+offset. A damaged file counts as one without offsets: its stores are then compared with the changelog row by row.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class OffsetCheckpoint:
         self.path = folder / NAME
 
     def get(self, changelog: TopicPartition) -> int | None:
-        """The offset of a changelog, None when there is none."""
+        """Return the offset of a changelog; None if there is none."""
         return self._read().get(changelog)
 
     def put(self, changelog: TopicPartition, offset: int) -> None:
-        """Write down an offset; those of other changelogs stay."""
+        """Write the offset of a changelog; those of other changelogs stay."""
         self._write({**self._read(), changelog: offset})
 
     def remove(self, changelog: TopicPartition) -> None:
-        """Take an offset away, and the file with the last one."""
+        """Remove the offset of a changelog, and the file with the last offset."""
         offsets = self._read()
         if offsets.pop(changelog, None) is not None:
             if offsets:

@@ -22,14 +22,14 @@ class StreamTime:
         self._committed = -1
 
     def advance(self, timestamps: IntArray) -> IntArray:
-        """The stream time at each of these records, each one counted in."""
+        """Return the stream time at each of these records, including the record itself."""
         times = np.maximum(np.maximum.accumulate(timestamps), self.now)
         if times.size:
             self.now = int(times[-1])
         return times
 
     def go_on(self, duration: int) -> None:
-        """Move on by so many milliseconds without a record; time that no record has set yet stays."""
+        """Advance by a duration without a record; if no record has set the time yet, it stays unset."""
         if self.now >= 0:
             self.now = min(self.now + duration, LATEST)
 

@@ -1,8 +1,7 @@
 """A task's database on disk: RocksDB with a column family for every store, and one for the offsets.
 
-Rows come here seldom and many at a time. Each such write is one batch over all column families, durable when the call
-returns, so that after a crash the data and the commit number they belong to agree; what is newer lies in the delta
-files.
+Rows are written rarely and in large numbers. Each write is one batch over all column families and durable when the call
+returns, so that after a crash the data agree with their commit number. Newer changes are in the delta files.
 """
 
 from __future__ import annotations
@@ -45,24 +44,24 @@ OFFSETS = "offsets"
 
 BLOCK_BYTES = 32 << 20
 LOG_BYTES = 1 << 20
-"""How much disk RocksDB's own log takes at most, about."""
+"""The approximate size limit of RocksDB's own log on disk."""
 _BLOCK = 512
-"""Of ``st_blocks``."""
+"""The block size of ``st_blocks``."""
 _META = b"meta"
 _READ_AT_ONCE = 10_000
 _FOR_EVER = 10 * 365 * 86_400
 _CACHE_OF_A_LOOK = 1 << 20
 _ROWS_A_LOOK = 128
-"""After so many rows a block looks at its bytes."""
+"""The number of rows after which a block checks its size in bytes."""
 
 
 class Database:
     """One RocksDB, open for reading and writing by this process alone.
 
     Args:
-        path: its folder, made when it is not there.
+        path: its folder; created if missing.
         cache_bytes: the size of the cache of blocks read from disk.
-        patience: seconds to wait for another process, such as one just killed, to let go of the folder.
+        patience: seconds to wait for another process, such as one just killed, to release the folder.
 
     Raises:
         StoreError: the folder is in use by another process, or damaged.
@@ -83,7 +82,7 @@ class Database:
             raise
 
     def _take_up(self) -> None:
-        """Look at what is there, and whether it is what was written."""
+        """Check the existing files against what was written."""
         for name in Rdict.list_cf(str(self.path)):
             if name != "default":
                 self._families[name] = self._family(self._db.get_column_family(name), name)
@@ -96,10 +95,10 @@ class Database:
         self._inventory.record(self._live(), found, durably=True)
 
     def family(self, name: str) -> Family:
-        """The column family of this name, made when it is not there."""
+        """The column family of this name; created if missing."""
         if name not in self._families:
             self._families[name] = self._new_family(name)
-            self._record()  # rows of a family that a cut manifest has lost would be left out without a word
+            self._record()  # if a cut manifest has lost the family, its rows would be missing silently
         return self._families[name]
 
     def _new_family(self, name: str) -> Family:
@@ -107,24 +106,22 @@ class Database:
             return self._family(self._db.create_column_family(name, self._options), name)
 
     def families(self) -> list[str]:
-        """The names of all column families but that of the offsets."""
+        """The names of all column families except that of the offsets."""
         return sorted(name for name in self._families if name != OFFSETS)
 
     def drop(self, name: str) -> None:
-        """Drop a column family with all it holds, at once."""
+        """Drop a column family with all of its rows, at once."""
         with told(self.path), at_disk:
-            self._db.drop_column_family(
-                name
-            )  # first, or what is in memory would be written before its handle is closed
+            self._db.drop_column_family(name)  # first, so that memory is not written when its handle closes
         self._families.pop(name).let_go()
         self._record()
 
     def meta(self) -> dict[str, Any]:
-        """What ``write`` was last given as ``meta``; empty for a new database."""
+        """The ``meta`` of the last ``write``; empty for a new database."""
         return meta_in(self._families[OFFSETS].get, self.path)
 
     def write(self, changes: dict[str, Iterator[tuple[bytes, bytes | None]]], meta: dict[str, Any]) -> None:
-        """Write rows (None deletes) of several families together with the meta data, and make them durable."""
+        """Write rows (None deletes) of several families together with the meta data, durably."""
         batch = WriteBatch(raw_mode=True)
         for name, rows in changes.items():
             family = self.family(name)
@@ -143,22 +140,21 @@ class Database:
         self._empty_log()
 
     def _empty_log(self) -> None:
-        """Let go of what RocksDB has written into its own log, when that is much: it writes all options of each new
-        column family down, 24 kB for each stretch of time of each window store. What is emptied has no blocks on disk
-        any more; RocksDB goes on writing behind it. (Its own way, to begin another log, writes all of that once more.)
-        """
+        """Free the disk blocks of RocksDB's own log when it is large: RocksDB logs all options of each new column
+        family, 24 kB for each segment of each window store. The emptied part has no blocks on disk; RocksDB appends
+        after it. (Rotating the log with RocksDB's own function would write all options once more.)"""
         log = self.path / "LOG"
         with suppress(OSError):
             if os.stat(log).st_blocks * _BLOCK > LOG_BYTES:
                 os.truncate(log, 0)
 
     def settle(self) -> None:
-        """Take note of what has become of the files in the background; cheap when nothing has."""
+        """Record the changes that background work has made to the files; cheap if there are none."""
         if self._inventory.is_behind():
             self._record()
 
     def checkpoint(self, path: Path) -> dict[str, FileRef]:
-        """An immutable copy of the database as it is on disk, made of hard links; what its files are to be.
+        """Make an immutable copy of the database on disk from hard links; return the expected checksums of its files.
 
         Raises:
             DamagedStateError: a file is not what was written.
@@ -177,10 +173,10 @@ class Database:
             deque(family.blocks(None, None, _READ_AT_ONCE), maxlen=0)
 
     def close(self) -> None:
-        """Close it in good order, so that anything that becomes of its files later is noticed."""
+        """Close it cleanly, so that any later change of its files is noticed."""
         try:
             self.abandon()
-        except Exception as error:  # what RocksDB does beside has met a damaged table
+        except Exception as error:  # background work has met a damaged table
             _log.warning("the state database %s is damaged, and is made anew at the next start: %s", self.path, error)
             distrust(self.path, str(error))
             return
@@ -188,15 +184,15 @@ class Database:
         self._inventory.record(tables, self._inventory.commit, is_closed=True, durably=True)
 
     def abandon(self) -> None:
-        """Let go of it as it is."""
-        with at_disk, ExitStack() as all_of_it:  # the rest, too, when one fails
+        """Release it as it is."""
+        with at_disk, ExitStack() as all_of_it:  # the rest, too, if one fails
             all_of_it.callback(self._db.close)
             for family in self._families.values():
                 all_of_it.callback(family.close)
             self._families.clear()
 
     def distrust(self, reason: str) -> None:
-        """Let go of it, and have it rebuilt when it is next opened."""
+        """Release it, and mark it to be rebuilt when it is next opened."""
         distrust(self.path, reason)
         with suppress(Exception):  # it is damaged
             self.abandon()
@@ -205,7 +201,7 @@ class Database:
         self._inventory.record(self._live(), self._inventory.commit)
 
     def _live(self) -> list[str]:
-        """The tables that hold the rows."""
+        """The table files that hold the rows."""
         with told(self.path):
             return [file["name"].lstrip("/") for file in self._db.live_files()]
 
@@ -233,7 +229,7 @@ class Family:
 
     @property
     def approximate_rows(self) -> int:
-        """About how many rows there are, as RocksDB keeps count."""
+        """The approximate number of rows, by RocksDB's count."""
         return self._db.property_int_value("rocksdb.estimate-num-keys") or 0
 
     def get(self, key: bytes) -> bytes | None:
@@ -250,7 +246,7 @@ class Family:
         return values
 
     def scan(self, low: bytes | None, high: bytes | None, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """The rows with ``low <= key < high`` (None: no bound), in order of their keys or backwards."""
+        """The rows with ``low <= key < high`` (None: no bound), sorted by key or backwards."""
         last = None
         if not reverse:
             for last, value in self._db.items(from_key=low):
@@ -267,7 +263,7 @@ class Family:
             self._confirm_beginning(low, high, last)
 
     def blocks(self, low: bytes | None, high: bytes | None, count: int) -> Iterator[tuple[list[bytes], list[bytes]]]:
-        """The keys and the values of the rows that ``scan`` gives, at most so many or ``BLOCK_BYTES`` at a time."""
+        """The keys and values of ``scan``, in blocks of at most ``count`` rows or ``BLOCK_BYTES``."""
         rows = self._db.items(from_key=low, read_opt=_up_to(high))
         last = None
         block: list[tuple[bytes, bytes]] = []
@@ -284,8 +280,8 @@ class Family:
         self._confirm_end(low, high, last)
 
     def _confirm_end(self, low: bytes | None, high: bytes | None, last: bytes | None) -> None:
-        """Raise ``DamagedStateError`` when rows behind the last one were not given: RocksDB's iterators end where they
-        come to a damaged block, and only say so when they are asked."""
+        """Raise ``DamagedStateError`` if rows after the last one were left out: RocksDB's iterators end at a damaged
+        block, and report it only when asked."""
         at = self._db.iter(_up_to(high))
         start = low if last is None else last
         if start is None:
@@ -297,7 +293,7 @@ class Family:
         self._confirm(at)
 
     def _confirm_beginning(self, low: bytes | None, high: bytes | None, last: bytes | None) -> None:
-        """Make sure that an iterator that went backwards came to the beginning, and did not break off."""
+        """Check that an iterator that ran backwards reached the beginning and did not stop early."""
         at = self._db.iter()
         start = high if last is None else last
         if start is None:
@@ -316,7 +312,7 @@ class Family:
             raise DamagedStateError(f"the state database {self._path} has not given all of its rows")
 
     def firsts(self, ranges: list[tuple[bytes, bytes]]) -> list[bytes | None]:
-        """The first key in each range ``low <= key < high`` that is as long as these two; None where there is none."""
+        """The first key in each range ``low <= key < high`` that is as long as these bounds; None if there is none."""
         at = self._db.iter()
         found: list[bytes | None] = []
         for low, high in ranges:
@@ -331,11 +327,11 @@ class Family:
         return found
 
     def approximate_bytes(self) -> int:
-        """How many bytes are on disk, about."""
+        """The approximate size on disk in bytes."""
         return int(self._db.property_int_value("rocksdb.estimate-live-data-size") or 0)
 
     def approximate_count(self) -> int:
-        """How many rows there are, about."""
+        """The approximate number of rows."""
         return int(self._db.property_int_value("rocksdb.estimate-num-keys") or 0)
 
     def close(self) -> None:
@@ -343,7 +339,7 @@ class Family:
         self.handle = None
 
     def let_go(self) -> None:
-        """Let go of a family that was dropped."""
+        """Release a family that was dropped."""
         self._db = self.handle = None
 
 
@@ -394,7 +390,7 @@ def _open(path: Path, options: Options, patience: float) -> tuple[Inventory, Rdi
 
 
 def _check_copy(path: Path, options: Options, meta: dict[str, Any]) -> None:
-    """Raise ``DamagedStateError`` unless a copy opens and has what it should: files are copied as they are found."""
+    """Raise ``DamagedStateError`` unless a copy opens and has the expected contents: files are copied unread."""
     files = set(path.iterdir())
     with told(path):
         families = {name: options for name in Rdict.list_cf(str(path)) if name != "default"}
@@ -419,12 +415,12 @@ _ENVIRONMENT = {
     "Permission denied": errno.EACCES,
     "Too many open files": errno.EMFILE,
 }
-"""Errors of RocksDB that say nothing about its files."""
+"""RocksDB errors that do not mean damaged files."""
 _FILE = re.compile(r"(/[^:]+\.(?:sst|log|dbtmp)|/[^:]+/MANIFEST-\d+)")
 
 
 def _trouble(path: Path, error: Exception) -> StoreError:
-    """What an error of RocksDB means; it has a text and nothing else to tell it by."""
+    """Classify an error of RocksDB, which has only its text to tell it by."""
     text = str(error)
     for reason, number in _ENVIRONMENT.items():
         if reason in text:
@@ -435,7 +431,7 @@ def _trouble(path: Path, error: Exception) -> StoreError:
 
 @contextmanager
 def told(path: Path) -> Iterator[None]:
-    """Errors of RocksDB as errors of the database at a path."""
+    """Turn errors of RocksDB into errors of the database at a path."""
     try:
         yield
     except PenstockError:

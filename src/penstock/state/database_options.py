@@ -1,18 +1,18 @@
-"""How RocksDB keeps rows: what it holds in memory is bounded, however many rows there are."""
+"""RocksDB's options: its memory is bounded, whatever the number of rows."""
 
 from __future__ import annotations
 
 from rocksdict import BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, Options
 
 MANIFEST_BYTES = 16 << 20
-"""How long its list of files becomes before it is written anew, shorter."""
+"""The size of its manifest at which a new, shorter one is written."""
 
 
 def database_options(cache: Cache, memory_table_bytes: int) -> Options:
     """The options of a database and of all its column families, which share a cache of blocks.
 
-    Filters and indexes are in that cache, too. They are kept in pieces: the filter of a whole file is larger than what
-    one shard of a small cache takes, so that it was read from disk, and forgotten, for every look at a large store.
+    Filters and indexes are in that cache, too, in partitions. The filter of a whole file is larger than a shard of a
+    small cache, so an unpartitioned filter was read from disk again for every look-up in a large store.
     """
     blocks = BlockBasedOptions()
     blocks.set_bloom_filter(10, False)

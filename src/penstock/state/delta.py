@@ -1,4 +1,4 @@
-"""Delta files: what one task changed in its stores in one commit. Together they are the changelog."""
+"""Delta files: the changes of one task's stores in one commit. Together they are the changelog."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.state.columns.rows import Keys, Values
 from penstock.state.transactional import ChangeSet
 from penstock.untrusted import ArrowFile
 
-_AT_ONCE = 65_536  # rows: what is compressed or not compressed any more lies in memory besides
+_AT_ONCE = 65_536  # rows: their compressed or decompressed form is in memory as well
 _OPTIONS = ipc.IpcWriteOptions(compression="lz4")
 _SCHEMA = pa.schema([("key", pa.binary()), ("time", pa.int64()), ("value", pa.binary()), ("timestamp", pa.int64())])
 
@@ -29,7 +29,7 @@ def write_delta(file: Any, changes: Iterable[tuple[str, ChangeSet]]) -> None:
 
 
 def read_delta(data: Any, where: str) -> Iterator[tuple[str, ChangeSet]]:
-    """The change sets that a delta file holds, in pieces; ``where`` is what it is called in errors."""
+    """Yield the change sets of a delta file, in pieces; ``where`` names the file in errors."""
     file = ArrowFile(data, (_SCHEMA,), ("key", "timestamp"), where)
     for i in range(len(file)):
         batch, metadata = file.batch_and_metadata(i)

@@ -1,7 +1,8 @@
-"""When a task's committed rows go to its database, and when that is published as a snapshot.
+"""Decides when a task's committed rows go to its database, and when the database is published as a snapshot.
 
-A restart reads the commits since the last flush, another machine those since the last snapshot: each a manifest and a
-delta file. So both are bounded by commits, and by what they hold; time has what comes rarely written down as well.
+A restart reads the commits since the last flush, and another machine reads those since the last snapshot: a manifest
+and a delta file for each. So both are bounded by the number of commits and by their bytes. A time limit covers programs
+that commit rarely.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from penstock.settings import StateSettings
 
 
 class DiskSchedule:
-    """Counts what is only in delta files.
+    """Counts the changes that are only in delta files.
 
     Args:
-        now: a clock that never goes back, in seconds.
+        now: a monotonic clock, in seconds.
 
     >>> schedule = DiskSchedule(StateSettings(flush_commits=2, snapshot_commits=2, snapshot_bytes=100))
     >>> schedule.committed(60), schedule.is_flush_due()
@@ -39,11 +40,11 @@ class DiskSchedule:
         return self._bytes
 
     def begin(self, unpublished_bytes: int) -> None:
-        """Go on from a database, with so many bytes of delta files since the last snapshot."""
+        """Continue from a database, with this many bytes of delta files since the last snapshot."""
         self._bytes = unpublished_bytes
 
     def committed(self, delta_bytes: int) -> None:
-        """There is another commit."""
+        """Count another commit."""
         self._commits += 1
         self._bytes += delta_bytes
         if self._first_unflushed is None:
@@ -52,24 +53,24 @@ class DiskSchedule:
             self._first_unpublished = self._now()
 
     def flushed(self) -> None:
-        """All commits are in the database."""
+        """Note that all commits are in the database."""
         self._commits, self._first_unflushed = 0, None
 
     def published(self) -> None:
-        """There is a snapshot of all commits."""
+        """Note that a snapshot has all commits."""
         self._bytes, self._first_unpublished = 0, None
 
     def is_flush_due(self) -> bool:
-        """Whether there are many commits that are not in the database, or old ones."""
+        """True if many commits, or old ones, are not in the database."""
         return self._commits >= self._settings.flush_commits or self._has_passed(
             self._first_unflushed, self._settings.flush_interval
         )
 
     def is_snapshot_due(self, commits: int) -> bool:
-        """Whether much is in no snapshot, or for long.
+        """True if many changes, or old ones, are in no snapshot.
 
         Args:
-            commits: how many commits of the application the last snapshot is behind.
+            commits: how many commits of the application the last snapshot is behind the newest one.
         """
         limits = self._settings
         return (

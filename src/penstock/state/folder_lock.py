@@ -1,4 +1,4 @@
-"""One process at a time in a task's folder, also before its database is open and while it is made anew."""
+"""Locks a task's folder for one process, also before its database is open and while it is rebuilt."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from penstock.storage import cannot_write
 
 
 class FolderLock:
-    """Held from construction to ``release`` or the end of the process; it lies beside the folder.
+    """A lock held from construction until ``release`` or the end of the process; its file is next to the folder.
 
     Args:
         folder: the task's folder, which need not exist.
-        patience: seconds to wait for another process, such as one just killed, to let go of it.
+        patience: seconds to wait for another process, such as one just killed, to release it.
 
     Raises:
-        StoreError: another process does not let go of it.
+        StoreError: another process does not release it.
     """
 
     def __init__(self, folder: Path, patience: float = 30.0):
@@ -43,12 +43,12 @@ class FolderLock:
 
 
 def lockable(path: Path) -> IO[Any]:
-    """A file to be locked, and made if it is not there; raises ``CorruptDataError`` for anything but a file."""
+    """Open a lock file, creating it if missing; raise ``CorruptDataError`` if the path is not a file."""
     return open(open_plain(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, is_alone=False), "r+")
 
 
 def takes(file: IO[Any]) -> bool:
-    """Take the lock on a file if nobody else has it; whether it was taken. It goes when the file is closed."""
+    """Try to lock a file; return True if nobody else has it. Closing the file releases the lock."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -57,7 +57,7 @@ def takes(file: IO[Any]) -> bool:
 
 
 def in_use(folder: Path, patience: float) -> StoreError:
-    """The error for a folder that somebody else has."""
+    """The error for a folder that another process holds."""
     return StoreError(
         f"the state database {folder} is in use by another process after {patience:g} s of waiting: "
         "stop the other program that runs under this application id"

@@ -1,8 +1,9 @@
-"""What a state store is, for users who bring their own and for the engine, whose stores are these too (KIP-892).
+"""The interface of state stores, for users who bring their own and for the engine, whose stores implement it, too
+(KIP-892).
 
-A store takes part in commits: writes are kept apart until ``commit`` is called with the changelog offsets that they
-belong to. A store that knows transactions gives them out with ``new_transaction``; one that does not gives itself, and
-the engine holds its writes back until they are committed. ``transaction.py`` has the base classes for those that do.
+A store takes part in commits: writes are kept apart until ``commit`` is called with their changelog offsets. A store
+with transactions returns them from ``new_transaction``. A store without transactions returns itself, and the engine
+holds its writes back until they are committed. ``transaction.py`` has base classes for stores with transactions.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from weakref import WeakSet
 from penstock.errors import StoreError
 
 RestoreCallback = Callable[[bytes, bytes | None], object]
-"""What is called with a key and a value, None for one that was deleted, while a store is restored."""
+"""Called with each key and value while a store is restored; the value is None for a deleted key."""
 
 
 class TopicPartition(NamedTuple):
@@ -83,7 +84,7 @@ class StateStoreContext:
         self.state_dir = state_dir
         self.app_configs = app_configs
         self.restore_callbacks: dict[str, RestoreCallback] = {}
-        """By names of stores."""
+        """By the names of stores."""
 
     @property
     def partition(self) -> int:
@@ -266,7 +267,7 @@ def warn_if_old(kind: type[StateStore]) -> None:
 
 
 def _warn_of_flush(kind: type[StateStore]) -> None:
-    """Warn once for each class, at the place where it is written."""
+    """Warn once for each class, at the line where it is defined."""
     if kind not in _warned:
         _warned.add(kind)
         text = f"{kind.__name__}.flush() is deprecated (KIP-892): a state store has commit(changelog_offsets)"
@@ -280,7 +281,7 @@ def _where(kind: type) -> tuple[str, int]:
         return method.__code__.co_filename, method.__code__.co_firstlineno
     try:
         return getsourcefile(kind) or kind.__module__, 1
-    except TypeError:  # written at a prompt
+    except TypeError:  # defined at a prompt
         return kind.__module__, 1
 
 

@@ -1,10 +1,10 @@
-"""What the files of a task's database were when it was last written, beside them in its folder.
+"""The inventory of a task's database: what its files were when it was last written. It is stored next to them.
 
-RocksDB finds a flipped bit when it reads the block, but it takes a manifest that was cut off for one that is shorter,
-and opens with rows of other commits. The inventory says how far manifest and write-ahead logs had come, and for which
-commit; what is less than that is damage. Logs that RocksDB needs no longer it moves into a folder, from where they are
-removed once the inventory is of a later time: a log that is in neither was lost. It also has the checksum of each table
-file, taken when it was new, so that no damaged one gets into a snapshot.
+RocksDB finds a flipped bit when it reads the block. But it takes a truncated manifest for a shorter one, and opens with
+rows of other commits. The inventory has the lengths of the manifest and the write-ahead logs, and the commit that they
+belong to; a shorter file is damaged. RocksDB moves logs that it no longer needs into a folder. They are removed from
+there after the inventory has been updated, so a log in neither place was lost. The inventory also has the checksum of
+each table file, taken when it was new, so that no damaged file gets into a snapshot.
 """
 
 from __future__ import annotations
@@ -23,49 +23,51 @@ from penstock.storage import FileRef, checksum, map_file, replace_file, seal, un
 NAME = "penstock.inventory"
 _CURRENT = "CURRENT"
 _DONE = "archive"
-"""Where RocksDB moves logs whose rows are in tables, if it is told to keep them."""
+"""Where RocksDB moves logs whose rows are in tables, if it is configured to keep them."""
 
 
 class DamagedStateError(StoreError):
-    """The files of a database are not what was written; it is a copy, and can be rebuilt from the checkpoint."""
+    """The files of a database are not as they were written. The database is a copy, which can be rebuilt from the
+    checkpoint."""
 
 
 def check_files(folder: Path) -> None:
-    """Make sure that RocksDB finds files only, and writes none that has another name somewhere else.
+    """Check that RocksDB finds only regular files, and writes to none that has a hard link elsewhere.
 
     Raises:
-        DamagedStateError: there is a link, a pipe, or a folder where a file belongs.
+        DamagedStateError: a link, a pipe, or a folder is in the place of a file.
     """
     for found in os.scandir(folder):
         path, is_file = Path(found.path), found.is_file(follow_symlinks=False)
         if not is_file and not (found.name == _DONE and found.is_dir(follow_symlinks=False)):
             raise DamagedStateError(f"{path} is {kind_of(path) or 'no file'}, and a file belongs there")
-        is_written_once = path.suffix in (".sst", ".log")  # snapshots that are being made share these
+        is_written_once = path.suffix in (".sst", ".log")  # unfinished snapshots share these
         if is_file and not is_written_once and found.stat(follow_symlinks=False).st_nlink > 1:
             replace_file(path, read_plain(path))
 
 
 class _Files(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The inventory as it lies on disk."""
+    """The inventory in its form on disk."""
 
     commit: int = -1
-    """That of the last write."""
+    """The commit of the last write."""
     manifest: FileRef | None = None
-    """Its name, its size and the checksum of so many bytes; it may have become longer. None: just being made."""
+    """The manifest's name, its size, and the checksum of that many bytes; it may have grown since. None while it is
+    created."""
     tables: list[FileRef] = []
     logs: dict[str, int] = {}
-    """The sizes of the write-ahead logs, which may have become longer."""
+    """The sizes of the write-ahead logs, which may have grown since."""
     is_closed: bool = False
-    """Whether the database was closed, so that nothing can have become longer."""
+    """True if the database was closed, so that no file can have grown."""
     doubt: str = ""
-    """What was found to be damaged while the database was open."""
+    """Damage that was found while the database was open."""
 
 
 class Inventory:
     """The inventory of the database in a folder.
 
     Raises:
-        DamagedStateError: the files are not what they were.
+        DamagedStateError: the files are not as they were written.
     """
 
     def __init__(self, folder: Path):
@@ -77,23 +79,24 @@ class Inventory:
         self._tables: dict[str, FileRef] = {}
         self._before = {path.name for path in folder.glob("*.sst")}
         self.unproven: set[str] = set()
-        """Tables that were made without the inventory hearing of it, before a kill: nobody knows their checksum."""
+        """Tables that were created before a kill and are missing from the inventory, so that their checksum is
+        unknown."""
         self.commit = -1
         self._check(self._load())
 
     def opened(self, live: Iterable[str]) -> None:
-        """The database is open, with these tables."""
+        """Note that the database is open with these tables."""
         self.unproven = self._before.intersection(live).difference(self._tables)
 
     def is_behind(self) -> bool:
-        """Whether the database's manifest has become longer than the inventory says."""
+        """True if the database's manifest is longer than the inventory says."""
         try:
             return (self._folder / self._manifest.name).stat().st_size != self._manifest.size
         except OSError:
             return True
 
     def record(self, live: Iterable[str], commit: int, is_closed: bool = False, durably: bool = False) -> None:
-        """Write down what the files are now, after a write for this commit."""
+        """Record the files as they are now, after a write for this commit."""
         try:
             self._read_manifest()
         except OSError as error:
@@ -110,23 +113,23 @@ class Inventory:
                 path.unlink(missing_ok=True)
 
     def prove(self, scan: Callable[[], None]) -> None:
-        """Believe the tables that nobody knows once all of them have been read."""
+        """Accept the tables with unknown checksums once all of them have been read without an error."""
         if self.unproven:
             scan()
             self.unproven = set()
 
     def ref(self, name: str) -> FileRef | None:
-        """What a table was when it was new; None when it is not known."""
+        """The size and checksum of a table when it was new; None if unknown."""
         return self._tables.get(name)
 
     def _table(self, name: str) -> FileRef | None:
         try:
             return self._tables.get(name) or ref_of(self._folder / name)
-        except FileNotFoundError:  # merged into others meanwhile
+        except FileNotFoundError:  # merged into others since
             return None
 
     def _read_manifest(self) -> None:
-        """Take in what the manifest has become longer by."""
+        """Read what was appended to the manifest."""
         name = (self._folder / _CURRENT).read_text(errors="replace").strip()
         if not name.startswith("MANIFEST-"):
             raise DamagedStateError(f"{self._folder / _CURRENT} names no manifest")
@@ -177,7 +180,7 @@ class Inventory:
             raise DamagedStateError(f"{path} is damaged: its checksum is not the one it was written with")
 
     def _check_sizes(self, files: _Files) -> None:
-        """Tables have the size they had, if they are still there; logs are there, and not shorter."""
+        """Check that remaining tables have their recorded sizes, and that logs exist and are not shorter."""
         for ref in files.tables:
             path = self._folder / ref.name
             if path.exists():
@@ -196,18 +199,18 @@ class Inventory:
 def _size(path: Path) -> int | None:
     try:
         return path.stat().st_size
-    except FileNotFoundError:  # in the tables meanwhile
+    except FileNotFoundError:  # in tables by now
         return None
 
 
 def ref_of(path: Path) -> FileRef:
-    """A file as it is now."""
+    """Name, size and checksum of a file as it is now."""
     data = map_file(path)
     return FileRef(path.name, len(data), checksum(data))
 
 
 def distrust(folder: Path, reason: str) -> None:
-    """Have the database in a folder rebuilt when it is next opened."""
+    """Mark the database in a folder to be rebuilt when it is next opened."""
     replace_file(folder / NAME, seal(_Files(doubt=reason)))
 
 

@@ -1,9 +1,9 @@
-"""Whose the files of a task's state are: each says so itself, and is held against the task that opens it.
+"""Ownership of state files: each file names its owner, which is compared with the task that opens it.
 
-A database, a snapshot or a folder of users' stores that is in the wrong place, by a slip or by a bad restore, looks
-whole. So each carries its whole identity: the checkpoint, the task (sub-topology and partition) and, where it is at a
-commit, the attempt that made this commit. A checkpoint that was brought back from a back-up makes commits of the same
-numbers again, by other attempts.
+A database, a snapshot or a folder of users' stores in the wrong place, by mistake or after a bad restore, looks intact.
+So each carries its full identity: the checkpoint, the task (sub-topology and partition) and, if it is at a commit, the
+attempt that made this commit. A checkpoint restored from a backup makes commits with the same numbers again, but by
+other attempts.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from penstock.storage import replace_file, seal, unseal
 _log = logging.getLogger(__name__)
 
 AttemptAt = Callable[[int], str | None]
-"""Gives the attempt with which the task came to a commit: empty when it took no part in it, None when nobody knows."""
+"""Returns the attempt with which the task reached a commit: empty if the task took no part, None if unknown."""
 
 NAME = ".penstock"
-"""The file in a folder of users' stores that says whose they are."""
+"""The file in a folder of users' stores that names its owner."""
 
 
 class Owner(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whose a file is. Files of releases before 0076 lack a part of it or all."""
+    """The owner of a file. In files of releases before 0076, parts of it or all are missing."""
 
     application: str = ""
     """The identity of the checkpoint."""
     task: str = ""
     attempt: str = ""
-    """The attempt that made the commit at which it is; empty where no attempt did, as behind a rescale."""
+    """The attempt that made its commit; empty if no attempt did, as after a rescale."""
 
 
 def meta_of(owner: Owner, commit: int, numbers: dict[str, dict[str, int]]) -> dict[str, Any]:
-    """The meta data of a task's database at a commit: whose it is, and what belongs to the commit besides rows."""
+    """The meta data of a task's database at a commit: its owner, and the commit's numbers."""
     return {**msgspec.structs.asdict(owner), "commit": commit, "numbers": numbers}
 
 
 def owner_in(meta: dict[str, Any]) -> Owner:
-    """What a database's meta data say."""
+    """The owner in a database's meta data."""
     return Owner(meta.get("application", ""), meta.get("task", ""), meta.get("attempt", ""))
 
 
 def stranger(found: Owner, wanted: Owner, commit: int) -> str:
-    """Why a file is not the wanted owner's, as far as it says whose it is; empty when it may be.
+    """Why a file does not belong to the wanted owner, by what it says of its owner; empty if it may.
 
     >>> stranger(Owner("c0ffee", "0_1"), Owner("c0ffee", "0_0"), 7)
     'is that of task 0_1 and not of task 0_0'
@@ -64,16 +64,17 @@ def stranger(found: Owner, wanted: Owner, commit: int) -> str:
 
 
 def wanted(attempt: str | None) -> str:
-    """What ``Owner.attempt`` has to be for an answer of ``AttemptAt``."""
+    """The ``Owner.attempt`` to expect for an answer of ``AttemptAt``."""
     return "none" if attempt == "" else attempt or ""
 
 
 def nobody_knows(commit: int) -> None:
-    """The attempt that made a commit, where there are no manifests to ask."""
+    """An ``AttemptAt`` for places without manifests: the attempt is unknown."""
 
 
 def believed(folder: Path, found: Owner, own: Owner, commit: int) -> tuple[bool, bool]:
-    """Whether a database is the owner's, and whether the files of users' stores beside it may be; says what is not."""
+    """Check whether a database is the owner's, and whether the files of users' stores beside it may be; log what is
+    not."""
     reason = stranger(found, own, commit)
     if reason:
         _log.warning(
@@ -85,7 +86,7 @@ def believed(folder: Path, found: Owner, own: Owner, commit: int) -> tuple[bool,
 
 
 def take_folder(folder: Path, own: Owner) -> None:
-    """Have users' stores begin empty where what is in their folder is somebody else's: the copy has their rows."""
+    """Make users' stores begin empty if their folder belongs to another owner: the copy has their rows."""
     found = _owner_of(folder)
     if found == own:
         return
@@ -99,11 +100,11 @@ def take_folder(folder: Path, own: Owner) -> None:
 
 
 def _owner_of(folder: Path) -> Owner | None:
-    """Whose a folder of users' stores is; None when it does not say so."""
+    """The owner of a folder of users' stores; None if it does not say."""
     path = folder / NAME
     try:
         return unseal(read_plain(path), Owner, str(path))
     except FileNotFoundError:
         return None
     except CorruptDataError:
-        return Owner()  # whose it is cannot be told, so it is nobody's
+        return Owner()  # unreadable, so it has no owner

@@ -1,8 +1,8 @@
-"""A copy of one task's store that others read while its program goes on: moved on commit by commit.
+"""A copy of one task's store for readers while its program runs: updated commit by commit.
 
-Each commit is written as one batch or a few, and readers see none of it before the next ``frozen``: what that gives
-stands on snapshots of RocksDB, which later writes do not touch. So readers in any number of threads go on with what
-they have while the copy is moved on, and neither waits for the other.
+Each commit is written as one batch or a few, and readers see none of it before the next ``frozen``, whose result uses
+snapshots of RocksDB that later writes do not touch. So any number of threads keep reading their version while the copy
+is updated, and neither waits for the other.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ from penstock.storage import Storage
 
 _MEMORY_TABLE_BYTES = 8 << 20
 _FEWEST, _MOST = 16, 1024
-"""How many rows of a range are read at once, at first and later."""
+"""The number of rows of a range that are read at once, initially and later."""
 _AT_ONCE_BYTES, _ROW_BYTES = 32 << 20, 64
-"""How many bytes of changes lie in memory at once, and what a row takes besides its value."""
+"""The bytes of changes that are in memory at once, and the bytes that a row takes in addition to its value."""
 _BLOCK_BYTES = 4 << 20
-"""How many bytes of values are read at once."""
+"""The bytes of values that are read at once."""
 
 
 class Replica:
     """One task's copy of one store.
 
     Args:
-        folder: where it lies; made anew.
-        make: makes the store, empty.
-        cache: of blocks that are read from disk, which all copies of a store share.
+        folder: the place of the copy; created empty.
+        make: creates the store, empty.
+        cache: the cache of blocks read from disk, which all copies of a store share.
     """
 
     def __init__(self, folder: Path, make: Callable[[], StateStore], cache: Cache):
         self.commit = -1
-        """The last commit that is wholly here."""
+        """The last commit that is complete here."""
         self.is_torn = False
-        """Whether a part of the commit behind it is here as well, because something failed."""
+        """True if a part of the next commit is here as well, because something failed."""
         self._folder = folder
         self._make = make
         self._name = make().name
         self._options = _options(cache)
         self._write_options = WriteOptions()
-        self._write_options.disable_wal = True  # a copy that is lost is made anew
+        self._write_options.disable_wal = True  # a lost copy is rebuilt
         self._numbers: dict[str, int] = {}
         self._families: dict[str, Rdict] = {}
         self._db: Any = None
@@ -63,7 +63,7 @@ class Replica:
     # --- moving on -----------------------------------------------------------------------------------------------
 
     def restore(self, storage: Storage, owner: Owner, snapshot: int, base: Begun | None = None) -> None:
-        """Begin with a snapshot of the task, with what the task itself began with, or with nothing."""
+        """Start from a snapshot of the task, from the base that the task itself began with, or empty."""
         self._forget()
         has_rows = snapshot >= 0 and (base is None or snapshot != base.commit or bool(base.index))
         if has_rows:
@@ -77,9 +77,9 @@ class Replica:
         self.is_torn = False
 
     def move(self, steps: Sequence[Committed], storage: Storage) -> None:
-        """Take over what later commits changed, in order; whoever reads does not see it yet.
+        """Apply the changes of later commits, in order; readers do not see them yet.
 
-        Rows that several of them changed are written once, as far as they fit into memory together.
+        Rows that several commits changed are written once, as far as they fit into memory together.
         """
         if not steps:
             return
@@ -98,13 +98,13 @@ class Replica:
         self.is_torn = False
 
     def frozen(self) -> StateStore:
-        """The store as it is now, to be read by any number of threads; it does not change any more."""
+        """Return the store as it is now, for any number of threads; it no longer changes."""
         store = self._opened(cast(Database, _Frozen(self._families, self._folder)))
         self._restore_numbers(store)
         return store
 
     def close(self) -> None:
-        """Remove its files; what is frozen can still be read."""
+        """Remove its files; frozen stores stay readable."""
         self._forget()
 
     # --- inside --------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ class Replica:
         return family == self._name or family.startswith(f"{self._name}/")
 
     def _opened(self, database: Database) -> StateStore:
-        """The store over a database, with nothing brought into memory."""
+        """Open the store over a database, without loading anything into memory."""
         store = self._make()
         is_in_memory = getattr(store, "in_memory", False)
         if is_in_memory:
@@ -133,14 +133,14 @@ class Replica:
         return store
 
     def _changes_of(self, step: Committed, storage: Storage) -> Iterator[ChangeSet]:
-        """What a commit changed in this store, in pieces."""
+        """Yield the changes of a commit in this store, in pieces."""
         if step.delta is not None:
             where = f"{storage.shown}/{step.delta.name}"
             pieces = read_delta(storage.read_verified(step.delta), where)
             yield from (changes for name, changes in pieces if name == self._name)
 
     def _write(self, store: StateStore) -> None:
-        """Write the rows of a store that has only what is new, as the store would lay them out on disk."""
+        """Write the rows of a store that has only new rows, in the store's layout on disk."""
         batch = WriteBatch(raw_mode=True)
         for name, piece in store.families().items():
             if not (piece.dirty_count() and self._is_own(name)):
@@ -157,7 +157,7 @@ class Replica:
             self._db.write(batch, self._write_options)
 
     def _take_numbers(self, numbers: Numbers) -> None:
-        """Take over the store's own numbers, and drop the segments that are gone by them."""
+        """Set the store's own numbers, and drop the segments that have expired by them."""
         store = self._make()
         own = numbers.get(store.name, {})
         self._numbers = {name: number for name, number in own.items() if name != STREAM_TIME} or self._numbers
@@ -168,7 +168,7 @@ class Replica:
         for name in gone:
             if int(name.removeprefix(prefix)) < oldest():  # type: ignore[misc]
                 with told(self._folder):
-                    self._db.drop_column_family(name)  # what is frozen keeps it
+                    self._db.drop_column_family(name)  # frozen stores keep it
                 del self._families[name]
 
     def _restore_numbers(self, store: StateStore) -> None:
@@ -177,7 +177,7 @@ class Replica:
 
     def _forget(self) -> None:
         self._families.clear()
-        self._db = None  # it is closed when nothing that is frozen stands on it any more
+        self._db = None  # it is closed when no frozen store uses it any longer
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
@@ -197,11 +197,11 @@ class _Frozen:
 class FrozenFamily:
     """A column family as it was at one moment, for any number of threads.
 
-    Iterators that rocksdict makes from a snapshot show what is there now. One that was made at that moment shows what
-    was there then, wherever it is sent, so all who read share that one, some rows at a time.
+    Iterators that rocksdict makes from a snapshot show the present rows. An iterator that was made at that moment shows
+    the rows of that moment, wherever it is moved. So all readers share that one, some rows at a time.
     """
 
-    is_empty = False  # or its rows would be taken to be in memory
+    is_empty = False  # or its rows would count as rows in memory
 
     def __init__(self, family: Rdict, folder: Path):
         self._cursor: Any = family.iter()
@@ -211,12 +211,12 @@ class FrozenFamily:
         self._lock = threading.Lock()
 
     def __del__(self) -> None:
-        self._cursor = None  # first: it must not outlive the database, and does not keep it
+        self._cursor = None  # first: it must not outlive the database, and does not keep it alive
 
     def get(self, key: bytes) -> bytes | None:
         try:
             return self._snapshot[key]  # type: ignore[no-any-return]
-        except Exception as error:  # rocksdict raises nothing more specific, and this for a key that is not there
+        except Exception as error:  # rocksdict raises nothing more specific, and this for a missing key
             if str(error) == "key not found":
                 return None
             with told(self._folder):
@@ -252,7 +252,7 @@ class FrozenFamily:
     def _some(
         self, low: bytes | None, high: bytes | None, reverse: bool, count: int
     ) -> tuple[list[tuple[bytes, bytes]], bool]:
-        """The first, or the last, so many rows of a range; whether there may be more."""
+        """The first, or the last, ``count`` rows of a range; and True if there may be more."""
         cursor, room = self._cursor, _BLOCK_BYTES
         rows: list[tuple[bytes, bytes]] = []
         (self._to_end if reverse else self._to_begin)(high if reverse else low)
@@ -265,18 +265,18 @@ class FrozenFamily:
             rows.append((key, cursor.value()))
             room -= len(rows[-1][1])
             move()
-        cursor.status()  # where it ended at damage it says so only now
+        cursor.status()  # it reports that it ended at damage only now
         return rows, False
 
     def _to_begin(self, low: bytes | None) -> None:
-        """Send the cursor to the first row from a key on."""
+        """Move the cursor to the first row at or after a key."""
         if low is None:
             self._cursor.seek_to_first()
         else:
             self._cursor.seek(low)
 
     def _to_end(self, high: bytes | None) -> None:
-        """Send the cursor to the last row before a key."""
+        """Move the cursor to the last row before a key."""
         if high is None:
             self._cursor.seek_to_last()
         else:

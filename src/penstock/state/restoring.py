@@ -1,4 +1,4 @@
-"""What can be heard of a restore while it goes on: users' listeners, and the steps that a task tells of."""
+"""Progress of a restore: users' listeners, and the steps that a task reports."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class StateRestoreListener:
 
 
 class RestoreStep(msgspec.Struct, frozen=True):
-    """Something that happened in the restore of one store of one task."""
+    """A step in the restore of one store of one task."""
 
     kind: str
     task: str
@@ -62,16 +62,16 @@ class RestoreStep(msgspec.Struct, frozen=True):
     at: int
     """The commit that the store is at."""
     until: int
-    """The commit that it is brought to."""
+    """The commit to which it is restored."""
     rows: int = 0
-    """Of this batch; at the end, of all of them."""
+    """The rows of this batch; at the end, of all batches."""
 
 
 Tell = Callable[[RestoreStep], None]
 
 
 class Restoring:
-    """The restore of one task's stores, told step by step."""
+    """The restore of one task's stores, reported step by step."""
 
     def __init__(self, task: str, stores: Iterable[str], until: int, tell: Tell | None):
         self._task, self._until = task, until
@@ -81,7 +81,7 @@ class Restoring:
         self._has_begun = False
 
     def start(self, at: int) -> None:
-        """The stores are at this commit before anything is restored; said once."""
+        """Note the commit of the stores before the restore; called once."""
         if not self._has_begun:
             self._has_begun = True
             for store in self._at:

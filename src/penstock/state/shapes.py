@@ -1,6 +1,6 @@
-"""What stores can be asked: key-value, window, session and versioned stores, with Kafka's methods in Python's spelling.
+"""The methods of key-value, window, session and versioned stores: Kafka's, in Python's spelling.
 
-Record views, which processors hold, and stores that users bring are of these classes.
+Record views, which processors use, and users' own stores extend these classes.
 """
 
 from __future__ import annotations

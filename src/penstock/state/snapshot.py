@@ -1,11 +1,10 @@
 """Snapshots: a task's database as files in the checkpoint storage, for machines that have no copy of it.
 
-Table files never change once written, so a snapshot only uploads those that no earlier one has.
+Table files never change once written, so a snapshot only uploads files that no earlier snapshot has. The newest two
+snapshots named by manifests are kept, in case one turns out to be damaged.
 
-The newest two that manifests named are kept, so that one that turns out to be damaged is not the only one.
-
-A program that was taken over may still write a snapshot, of a commit that it made. It removes nothing that the other
-one may need: no snapshot since the one that its own newest manifest names, and no file brought here since.
+A program that was taken over may still write a snapshot of a commit that it made. It removes nothing that the new
+program may need: neither snapshots since the one that its own newest manifest names, nor files uploaded since then.
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ _log = logging.getLogger(__name__)
 
 _SUFFIX = ".snapshot"
 BASES = "bases"
-"""The folder of what was carried over to changed topologies, see ``penstock.engine.evolution``."""
+"""The folder of state carried over to changed topologies, see ``penstock.engine.evolution``."""
 _NAME = re.compile(r"(\d{16})(-[0-9a-f]{8}-.*|\.snapshot)$")
 
 
 class Base(msgspec.Struct, frozen=True, array_like=True):
-    """What a task's state begins with since its topology changed: nothing of before counts for it any more."""
+    """The initial state of a task since its topology changed: nothing from before that counts any longer."""
 
     commit: int
-    """The commit with which it began."""
+    """The commit with which the task began."""
     index: str = ""
-    """The snapshot with what was carried over; empty when nothing was."""
+    """The snapshot with the carried-over state; empty if there was none."""
 
     def __post_init__(self) -> None:
         if self.index and not self.index.startswith(f"{BASES}/"):  # it becomes part of paths
@@ -65,14 +64,16 @@ class Snapshot(msgspec.Struct, frozen=True):
 def upload_of(
     database: Database, storage: Storage, owner: Owner, commit: int, referred: int = -1
 ) -> Callable[[], None]:
-    """What publishes the database as it is on disk now, which is at this commit; later, too, and in another thread.
+    """Return a function that publishes the database as it is on disk now, at this commit; it may be called later, in
+    another thread.
 
-    Files do not change once written, so the copy that is published is one of names, and the database works on.
+    Files do not change once written, so it is enough to copy their names, and the database can continue.
 
     Args:
-        owner: whose it is.
-        referred: the snapshot that the newest manifest names, -1 for none. It stays, and so do all after it, until a
-            manifest names a later one. Its files are used again; those of others may be why it was gone back to.
+        owner: the owner of the database.
+        referred: the snapshot that the newest manifest names; -1 for none. It and all later ones stay until a manifest
+            names a later one. Its files are reused; those of other snapshots may be damaged, the reason for going back
+            to this one.
     """
     copy = database.path.with_name(f"{database.path.name}.snapshot")
     remove_tree(copy)
@@ -101,12 +102,12 @@ def _publish(copy: Path, found: dict[str, FileRef], storage: Storage, owner: Own
 
 
 def write_base(database: Database, storage: Storage, folder: str, owner: Owner, commit: int) -> Base:
-    """Publish a database that a task is to begin with, apart from all snapshots until a manifest names it.
+    """Publish a database as a task's initial state, apart from all snapshots until a manifest names it.
 
     Args:
-        folder: its name in ``bases``, which nobody else uses.
-        owner: the task that is to begin with it.
-        commit: the commit that is to name it.
+        folder: its unique name in ``bases``.
+        owner: the task that will begin with it.
+        commit: the commit that will name it.
     """
     copy = database.path.with_name(f"{database.path.name}.snapshot")
     remove_tree(copy)
@@ -122,10 +123,10 @@ def write_base(database: Database, storage: Storage, folder: str, owner: Owner, 
 
 
 def read_snapshot(storage: Storage, owner: Owner, commit: int, path: Path, base: Base | None = None) -> None:
-    """Make a database's folder from a snapshot, or from what the task began with, whole or not at all.
+    """Create a database's folder from a snapshot, or from the task's initial state, completely or not at all.
 
     Raises:
-        CorruptDataError: a file is missing, damaged, or that of somebody else than the owner.
+        CorruptDataError: a file is missing, damaged, or another owner's.
     """
     if base is not None and commit == base.commit and not base.index:
         remove_tree(path)
@@ -160,7 +161,7 @@ def _read(storage: Storage, index: str, owner: Owner, commit: int) -> Snapshot:
 
 
 def _is_owned(storage: Storage, name: str, index: str, owner: Owner, commit: int) -> bool:
-    """Whether a file is the owner's snapshot, in the place of another one's."""
+    """True if the file ``name``, the place of another snapshot, has the snapshot that belongs at ``index``."""
     try:
         found = unseal(storage.read(name), Snapshot, name)
     except (OSError, PenstockError):
@@ -169,7 +170,7 @@ def _is_owned(storage: Storage, name: str, index: str, owner: Owner, commit: int
 
 
 def _stranger(found: Snapshot, index: str, owner: Owner, commit: int) -> str:
-    """Why a snapshot is not the one that its name says; empty when it is."""
+    """Why a snapshot is not the one that its name says; empty if it is."""
     if found.commit != commit:
         return f"is that of commit {found.commit}"
     reason = stranger(found.owner, owner, commit)
@@ -181,18 +182,18 @@ def _stranger(found: Snapshot, index: str, owner: Owner, commit: int) -> str:
 
 
 def _legible(storage: Storage, index: str, owner: Owner, is_referred: bool) -> Snapshot | None:
-    """A snapshot that no more than a later one is needed for; None when its index is damaged."""
+    """Read a snapshot whose files a later one may reuse; None if its index is damaged."""
     try:
         return _read(storage, index, Owner(owner.application, owner.task), _commit_of(index))
     except CorruptDataError as error:
-        if is_referred:  # of others somebody was told when they were gone back from
+        if is_referred:  # damage of others was reported when it was gone back from them
             _log.warning("%s. A new one is made of all files; nothing is lost", str(error).partition(";")[0])
         return None
 
 
 def other_snapshots(storage: Storage, task: str, than: int, commit: int, base: Base | None = None) -> list[int]:
-    """The commits of the snapshots that there are besides one, up to a commit, the newest first; of a task that has
-    begun with something, none of before."""
+    """The commits of all snapshots except one, up to a commit, the newest first; if the task began with a base, none
+    from before it."""
     found = {_commit_of(index) for index in _indexes(storage, task)}
     first = 0
     if base is not None:
@@ -207,7 +208,7 @@ def _indexes(storage: Storage, task: str) -> list[str]:
 def _upload(
     path: Path, local: FileRef, storage: Storage, prefix: str, there: dict[tuple[int, int], FileRef]
 ) -> FileRef:
-    """Bring a file into the storage unless a finished snapshot has it: one that only lies there may be torn."""
+    """Upload a file, unless a finished snapshot has it; a file outside of finished snapshots may be torn."""
     content = local.size, local.checksum
     if content in there:
         return there[content]
@@ -218,7 +219,7 @@ def _upload(
 
 
 def _forget_before(referred: int, storage: Storage, task: str, kept: list[Snapshot]) -> None:
-    """Remove what was brought here for snapshots before one, and none of those that are kept needs."""
+    """Remove files that were uploaded for snapshots before ``referred`` and that no kept snapshot needs."""
     needed = {_index(task, snapshot.commit) for snapshot in kept}
     needed |= {ref.name for snapshot in kept for ref in snapshot.files.values()}
     for name in storage.list(_folder(task)):
@@ -227,7 +228,7 @@ def _forget_before(referred: int, storage: Storage, task: str, kept: list[Snapsh
 
 
 def _commit_of(name: str) -> int:
-    """For which commit a file was brought here; -1 for files as they were named before."""
+    """The commit for which a file was uploaded; -1 for files with names of earlier releases."""
     found = _NAME.match(name.split("/")[-1])
     return int(found[1]) if found else -1
 

@@ -1,4 +1,4 @@
-"""What the engine asks of every kind of state store."""
+"""The engine's interface of all kinds of state stores."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ NO_OFFSETS: ChangelogOffsets = MappingProxyType({})
 
 
 class Part(NamedTuple):
-    """Some of the keys that were looked up, all in one piece of a store."""
+    """Some of the keys of a look-up, all in the same piece of a store."""
 
     piece: TransactionalRows
     rows: IntArray
     places: IntArray
-    """Where these keys stand among all that were looked up."""
+    """The indexes of these keys among all keys of the look-up."""
 
 
 class Located:
-    """Where a batch of keys lies in a store: looked up once, then read and written by row."""
+    """The places of a batch of keys in a store: looked up once, then read and written by row."""
 
     __slots__ = ("_count", "keys", "parts")
 
@@ -57,7 +57,7 @@ class Located:
         return Values(data.take(pa.array(entries, mask=entries < 0)), timestamps)
 
     def put(self, values: Values) -> None:
-        """Write the values of all keys; those outside of every piece are left out."""
+        """Write the values of all keys; keys outside of every piece are left out."""
         if len(self.parts) == 1 and len(self.parts[0].rows) == self._count:
             self.parts[0].piece.put(self.parts[0].rows, values)
             return
@@ -68,31 +68,31 @@ class Located:
 class StateStore(interface.StateStore):
     """A named store of one task. All its writes belong to the running transaction until ``commit``.
 
-    It is the ``StateStore`` of KIP-892 in columns: several keys at once, and ``commit`` begins the next transaction.
-    What commits on disk stand for is kept by the task's database, in a column family of its own.
+    It is the ``StateStore`` of KIP-892 in columns: it works on several keys at once, and ``commit`` begins the next
+    transaction. The task's database keeps the offsets of the commit on disk, in a column family of its own.
     """
 
     name: str
     in_memory = False
-    """Whether all rows are in memory, besides what is on disk."""
+    """True if all rows are in memory, in addition to those on disk."""
     content = ""
-    """What its rows are, in words: each start writes it down, and the next one goes on only with the same."""
+    """A description of its rows. Each start records it, and the next start requires the same."""
     needs_folder = False
-    """Whether it keeps files of its own, in the folder of its context."""
+    """True if it keeps files of its own, in the folder of its context."""
     restored_to = -1
-    """The commit that ``init`` has brought the rows to; later ones come by ``apply``."""
+    """The commit to which ``init`` has restored the rows; later commits are applied by ``apply``."""
     _context: TaskContext | None = None
     _is_closed = False
 
     def init(self, context: StateStoreContext, root: interface.StateStore) -> None:
-        """Take up what is on disk."""
+        """Load the state on disk."""
         assert isinstance(context, TaskContext)
         self._context = context
         self.restored_to = context.at
         self.open(context.database)
 
     def close(self) -> None:
-        """The task lets go of the store, and of the disk below it."""
+        """Release the store and the disk below it, at the end of the task."""
         self._is_closed = True
 
     @property
@@ -107,7 +107,7 @@ class StateStore(interface.StateStore):
         return self.persistent
 
     def get_committed_offset(self, topic_partition: TopicPartition) -> int | None:
-        """The commit that the rows on disk are of; delta files have what is newer."""
+        """The commit of the rows on disk; delta files have the newer ones."""
         if not self.persistent or self._context is None or topic_partition != self._context.changelog(self.name):
             return None
         return self._context.committed()
@@ -117,35 +117,35 @@ class StateStore(interface.StateStore):
         """The parts that hold the rows."""
 
     def approximate_rows(self) -> int:
-        """How many rows whoever reads the store sees; of those that are on disk only, about."""
+        """The number of visible rows; approximate for those that are only on disk."""
         return sum(piece.approximate_num_entries() for piece in self.pieces())
 
     @abstractmethod
     def open(self, database: Database | None) -> None:
-        """Take up what is on disk; None for a store that lives in memory alone."""
+        """Open the state on disk; None for a store that is only in memory."""
 
     @abstractmethod
     def locate(self, keys: Keys, all_are_put: bool = False) -> Located:
         """Look up distinct keys.
 
         Args:
-            all_are_put: whether every key is put next, so that nobody asks what the disk has for it.
+            all_are_put: True if every key is put next, so that its row on disk is not needed.
         """
 
     @abstractmethod
     def put(self, located: Located, values: Values) -> None:
-        """Write the values of keys that were looked up; null deletes."""
+        """Write the values of located keys; null deletes."""
 
     @abstractmethod
     def families(self) -> dict[str, TransactionalRows]:
-        """The parts that may have something to write to disk, by the names of their column families."""
+        """The parts that may have rows to write to disk, by the names of their column families."""
 
     @abstractmethod
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """All live rows in the order in which the store iterates."""
+        """All live rows in the order of the store's iteration."""
 
     def changes(self) -> ChangeSet | None:
-        """What the transaction changed; None when it changed nothing."""
+        """The changes of the transaction; None if there are none."""
         changed = [change for piece in self.pieces() if len((change := piece.changes()).keys)]
         if len(changed) <= 1:
             return changed[0] if changed else None
@@ -157,18 +157,18 @@ class StateStore(interface.StateStore):
         return ChangeSet(keys, Values(data, np.concatenate([change.values.timestamps for change in changed])))
 
     def apply(self, changes: ChangeSet) -> None:
-        """Write changes of a committed transaction that are not here yet, or some of them."""
+        """Write changes, or some of them, of a committed transaction that are not here yet."""
         self.put(self.locate(changes.keys, all_are_put=True), changes.values)
         self.commit()
 
     def applied(self, changelog_offsets: ChangelogOffsets) -> None:
-        """All changes of a commit have come by ``apply``."""
+        """Note that all changes of a commit have been passed to ``apply``."""
 
     def prepare(self) -> None:
-        """Do what can fail before the transaction counts: ``commit`` comes when it does already."""
+        """Do everything that can fail, before the transaction counts; ``commit`` is called when it already does."""
 
     def commit(self, changelog_offsets: ChangelogOffsets = NO_OFFSETS) -> None:
-        """Keep what the transaction wrote, and begin the next one; offsets go to disk with the rows, in a flush."""
+        """Keep the writes of the transaction, and begin the next one; offsets go to disk with the rows, in a flush."""
         for piece in self.pieces():
             piece.commit()
 
@@ -177,28 +177,28 @@ class StateStore(interface.StateStore):
             piece.rollback()
 
     def flushed(self, database: Database) -> None:
-        """The dirty rows of ``families`` are on disk now."""
+        """Note that the dirty rows of ``families`` are on disk."""
         for piece in self.pieces():
             piece.flushed()
 
     def evict(self, everything: bool = False) -> None:
-        """Forget rows that are on disk."""
+        """Remove rows from memory that are on disk."""
         for piece in self.pieces():
             piece.evict(everything)
 
     def state(self) -> dict[str, int]:
-        """Numbers to keep with the commit, such as the store's own stream time."""
+        """Numbers that belong to the commit, such as the store's own stream time."""
         return {}
 
     def restore_state(self, numbers: dict[str, int]) -> None:
-        """Take up the numbers of a commit."""
+        """Restore the numbers of a commit."""
 
     def is_crowded(self) -> bool:
-        """Whether more is in memory than this store by itself may have there."""
+        """True if this store alone exceeds its memory limit."""
         return False
 
     def is_crowded_by_uncommitted(self) -> bool:
-        """Whether so much is uncommitted that a commit has to come before there is room again."""
+        """True if there are so many uncommitted changes that only a commit can free memory."""
         return False
 
     @property
@@ -207,7 +207,7 @@ class StateStore(interface.StateStore):
 
     @property
     def recent_nbytes(self) -> int:
-        """Memory that ``evict`` would leave, about."""
+        """The approximate memory that ``evict`` would leave."""
         return sum(piece.recent_nbytes for piece in self.pieces())
 
     @property

@@ -1,4 +1,4 @@
-"""Where the stores of a task find themselves: what all stores are told, and what the engine's own ones stand on."""
+"""The StateStoreContext of one task: its ids and settings, plus its database and commit numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class TaskContext(StateStoreContext):
     """The context of one task's stores.
 
     Args:
-        reads_only: the task is not at work: somebody only reads its stores, and leaves those of users alone.
+        reads_only: the task does not run: its stores are only read, and users' stores are left alone.
     """
 
     def __init__(
@@ -30,22 +30,22 @@ class TaskContext(StateStoreContext):
         self.application = ""
         """The identity of the checkpoint."""
         self.database: Database | None = None
-        """Where rows are on disk; None when everything is in memory."""
+        """The database on disk; None if everything is in memory."""
         self.had_database = False
-        """Whether there was a database, which is damaged: what users' stores have is this application's."""
+        """True if there was a database that is damaged: then users' stores are known to be this application's."""
         self.at = -1
-        """The commit that the database was opened at."""
+        """The commit of the database when it was opened."""
         self.newest = -1
-        """The newest commit; the task is brought there."""
+        """The newest commit, to which the task is restored."""
         self.snapshot = -1
-        """The commit of the newest snapshot: from there on all delta files are there."""
+        """The commit of the newest snapshot; all delta files after it exist."""
 
     def changelog(self, store: str) -> TopicPartition:
-        """What stands for the changelog of a store: named as in Kafka Streams, with the checkpoint's identity behind,
-        so that what a store knows of another life of the application is not taken for this one's."""
+        """The topic partition that identifies a store's changelog: named as in Kafka Streams, followed by the
+        checkpoint's identity. So the offsets of an earlier life of the application are not mistaken for this one's."""
         return TopicPartition(f"{self.application_id}-{store}-changelog.{self.application}", self.partition)
 
     def committed(self) -> int | None:
-        """The commit that is on disk; None for none."""
+        """The commit on disk; None if there is none."""
         found = -1 if self.database is None else self.database.meta().get("commit", -1)
         return None if found < 0 else found

@@ -1,4 +1,4 @@
-"""All state of one task: its stores, its stream times, its database, and the commit they are at."""
+"""The whole state of one task: its stores, its stream times, its database, and their commit."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from penstock.storage import FileRef, Storage
 _log = logging.getLogger(__name__)
 
 Numbers = dict[str, dict[str, int]]
-"""What belongs to a commit besides rows: stream times, by the names of stores and operators."""
+"""The part of a commit other than rows: stream times, by the names of stores and operators."""
 
 STREAM_TIME = "stream_time"
 
 _UNPUBLISHED = "unpublished_bytes"
-"""In a database's meta data: the bytes of delta files since the snapshot before."""
+"""Key in a database's meta data: the bytes of delta files since the previous snapshot."""
 
 TASK_TIME = "(task)"
-"""Under which name the stream time of a whole task is kept, where somebody asks for it."""
+"""The name of the stream time of a whole task, which is kept if a step asks for it."""
 
 
 class Committed(NamedTuple):
-    """What one commit means for one task."""
+    """The part of one commit that concerns one task."""
 
     commit: int
     delta: FileRef | None
@@ -53,10 +53,10 @@ class Committed(NamedTuple):
 
 
 class TaskState:
-    """The stores of a task at one commit, with what the running transaction wrote on top.
+    """The stores of a task at one commit, and the writes of the running transaction on top.
 
-    Without a folder everything stays in memory and ``commit`` is all that is needed; that is how the test driver and
-    stateless tasks run.
+    Without a folder everything stays in memory, and only ``commit`` is needed; the test driver and stateless tasks run
+    this way.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class TaskState:
         self.at = -1
         self.snapshot = -1
         self._attempt = ""
-        """The attempt that made the commit that it is at."""
+        """The attempt that made its commit."""
         self._attempt_at: AttemptAt = nobody_knows
         self._base: Base | None = None
         self._settings = settings
@@ -90,10 +90,10 @@ class TaskState:
         self._schedule = DiskSchedule(settings)
         self._upload = Upload()
         self._publishes = publishes
-        """Whether it makes snapshots; a copy that follows another machine's task does not."""
+        """True if it publishes snapshots; a copy that follows another machine's task does not."""
 
     def clock(self, name: str) -> StreamTime:
-        """The stream time that an operator of this name keeps."""
+        """The stream time of the operator with this name."""
         return self.clocks.setdefault(name, StreamTime())
 
     # --- opening -------------------------------------------------------------------------------------------------
@@ -108,20 +108,20 @@ class TaskState:
         base: Base | None = None,
         attempt_at: AttemptAt | None = None,
     ) -> None:
-        """Take up what is on disk and bring it to a commit.
+        """Open the state on disk and bring it to a commit.
 
         Args:
-            application: identifies the application's checkpoint; a database of another one is thrown away, with the
-                files of users' stores beside it. So is one of another task, or of commits that others have replaced.
+            application: identifies the application's checkpoint. A database of another checkpoint, of another task, or
+                of commits that were replaced since is discarded, with the files of users' stores beside it.
             commit: the newest commit.
             snapshot: the commit of the newest snapshot that the newest manifest knows of, -1 for none.
-            since: gives the task's part of all commits after one, in order.
-            tell: hears how the restore goes on.
-            base: what the task began with when its topology changed; nothing of before counts.
-            attempt_at: gives the attempt that made a commit, so that one of the same number is told from it.
+            since: returns the task's part of all commits after a given one, in order.
+            tell: called with the progress of the restore.
+            base: the initial state of the task since its topology changed; nothing from before it counts.
+            attempt_at: returns the attempt that made a commit, to distinguish commits of the same number.
 
         Raises:
-            CorruptDataError: a file of the checkpoint is damaged, and no other can take its place.
+            CorruptDataError: a file of the checkpoint is damaged and cannot be replaced by another one.
         """
         self._restoring = Restoring(self.task, self.stores, commit, tell)
         self._base, self._attempt_at = base, attempt_at or nobody_knows
@@ -138,7 +138,7 @@ class TaskState:
         context, meta = self._context, {}
         context.application, context.newest, context.snapshot = application, commit, snapshot
         if self._folder is not None:
-            self._lock = FolderLock(self._folder)  # first: what another process has open looks damaged at times
+            self._lock = FolderLock(self._folder)  # first: one that is open elsewhere may look damaged
             self._database = context.database = self._open_database(application, commit, since)
             meta = self._database.meta()
         elif self._base is not None and self._base.index and self.stores:
@@ -157,7 +157,7 @@ class TaskState:
             self.apply(step)
 
     def _folder_of_stores(self) -> Path:
-        """Where stores that users bring keep their files; a task without a folder has one until it is closed."""
+        """The folder for the files of users' stores; a task without a folder has a temporary one until it is closed."""
         if self._folder is not None:
             return self._folder.with_name(f"{self._folder.name}.stores")
         if not self._context.reads_only and any(store.needs_folder for store in self.stores.values()):
@@ -173,7 +173,7 @@ class TaskState:
     def _open_database(self, application: str, commit: int, since: Callable[[int], list[Committed]]) -> Database:
         assert self._folder is not None
         database = self._undamaged()
-        if database is None:  # out of the exception's reach, which keeps iterators and so the database's lock
+        if database is None:  # outside of except: the exception keeps the database locked
             return self._restored(commit, since)
         meta = database.meta()
         at = meta.get("commit", -1)
@@ -194,13 +194,13 @@ class TaskState:
         return self._restored(commit, since)
 
     def _is_own(self, meta: dict[str, Any], application: str) -> bool:
-        """Whether a database is this task's own, by its meta data; says so where it is not."""
+        """Check by its meta data whether a database is this task's own; log if it is not."""
         assert self._folder is not None
         found, at = owner_in(meta), meta.get("commit", -1)
         is_later = self.snapshot <= at <= self._context.newest and (self._base is None or at > self._base.commit)
         attempt = self._attempt_at(at) if is_later else None
         is_own, has_own_files = believed(self._folder, found, Owner(application, self.task, wanted(attempt)), at)
-        if not has_own_files:  # first: once the database is away, nothing says whose the files beside it are
+        if not has_own_files:  # first: once the database is gone, no file says who owns the files beside it
             remove_tree(self._folder_of_stores())
         self._context.had_database |= not is_own
         return is_own
@@ -215,7 +215,7 @@ class TaskState:
         return None
 
     def _restored(self, commit: int, since: Callable[[int], list[Committed]]) -> Database:
-        """The database of the newest snapshot that is whole, or an empty one, in place of what is there."""
+        """Replace the files on disk by the database of the newest intact snapshot, or by an empty one."""
         assert self._folder is not None
         self._restoring.start(-1)
         try:
@@ -223,13 +223,13 @@ class TaskState:
         except CorruptDataError as error:
             self.snapshot = self._fetch_another(error, commit, since)
         database = Database(self._folder, self._settings.block_cache_bytes)
-        for family in database.families():  # those of one store in stretches of time are called store/start
+        for family in database.families():  # families of one store's segments are named store/start
             store = family if family in self.stores else family.rpartition("/")[0]
             self._restoring.batch(store, self.snapshot, database.family(family).approximate_rows)
         return database
 
     def _fetch(self, snapshot: int) -> None:
-        """Make the database's folder from a snapshot; leave none for -1."""
+        """Create the database's folder from a snapshot; leave no folder for -1."""
         assert self._folder is not None
         if snapshot >= 0:
             assert self._storage is not None
@@ -247,8 +247,8 @@ class TaskState:
         return other_snapshots(self._storage, self.task, than, commit, self._base)
 
     def _fetch_another(self, damage: CorruptDataError, commit: int, since: Callable[[int], list[Committed]]) -> int:
-        """Fetch the newest snapshot but a damaged one that has all delta files behind it, or none if these reach back
-        to the first commit; which one. Raises the damage when there is none of these."""
+        """Fetch the newest snapshot, other than a damaged one, for which all later delta files exist, or none if these
+        reach back to the first commit. Return its commit. Raise the damage if neither is possible."""
         assert self._storage is not None
         empty = [-1] if self._base is None else []
         for other in [*self._other_snapshots(self.snapshot, commit), *empty]:
@@ -262,22 +262,22 @@ class TaskState:
                         str(damage).partition(";")[0], self.task, instead, len(deltas),
                     )  # fmt: skip
                     return other
-            except CorruptDataError:  # so there is one less to take
+            except CorruptDataError:  # so one less is left to try
                 continue
         raise damage
 
     def set_clocks(self, numbers: Numbers) -> None:
-        """Set all stream times to those of a commit, and those that it does not know to none."""
+        """Set all stream times to those of a commit; those that the commit does not have are reset."""
         for name, clock in self.clocks.items():
             clock.restore(numbers.get(name, {}).get(STREAM_TIME, -1))
 
     def apply(self, step: Committed) -> None:
-        """Take over a commit whose changes are not in memory: read them from its delta file."""
+        """Apply a commit whose changes are not in memory, by reading its delta file."""
         if step.delta is not None:
             assert self._storage is not None
             data, where = self._storage.read_verified(step.delta), f"{self._storage.shown}/{step.delta.name}"
             for name, changes in read_delta(data, where):
-                store = self.stores.get(name)  # the topology may have lost it since
+                store = self.stores.get(name)  # the topology may no longer have it
                 if store is not None and store.restored_to < step.commit:
                     store.apply(changes)
                     self._restoring.batch(name, step.commit, len(changes.keys))
@@ -289,7 +289,7 @@ class TaskState:
             self._schedule.committed(0 if step.delta is None else step.delta.size)
 
     def follow(self, steps: Iterable[Committed]) -> None:
-        """Take over commits that somebody else has made, and write them to disk when that is due."""
+        """Apply commits of another program, and write them to disk when that is due."""
         for step in steps:
             self.apply(step)
             if self._database is not None and self._is_flush_due():
@@ -300,24 +300,24 @@ class TaskState:
     # --- transactions --------------------------------------------------------------------------------------------
 
     def changes(self) -> list[tuple[str, ChangeSet]]:
-        """What the running transaction changed, store by store."""
+        """The changes of the running transaction, store by store."""
         every = ((name, store.changes()) for name, store in self.stores.items())
         return [(name, change) for name, change in every if change is not None]
 
     def numbers(self) -> Numbers:
-        """The numbers as the running transaction leaves them."""
+        """The numbers at the end of the running transaction."""
         numbers = {name: dict(state) for name, store in self.stores.items() if (state := store.state())}
-        for name, clock in self.clocks.items():  # a store and an operator may have one name
+        for name, clock in self.clocks.items():  # a store and an operator may have the same name
             numbers.setdefault(name, {})[STREAM_TIME] = clock.now
         return numbers
 
     def prepare(self) -> None:
-        """Have stores do what can fail before the transaction is committed."""
+        """Let stores do everything that can fail before the transaction is committed."""
         for store in self.stores.values():
             store.prepare()
 
     def commit(self, commit: int, delta: FileRef | None = None, attempt: str = "") -> None:
-        """Keep what the transaction wrote; it is part of this commit now, and in this delta file."""
+        """Keep the writes of the transaction, which are now part of this commit and of this delta file."""
         for store in self.stores.values():
             store.commit(self._offsets(store, commit))
         for clock in self.clocks.values():
@@ -331,7 +331,7 @@ class TaskState:
             self._database.settle()
 
     def rollback(self) -> None:
-        """Take back what the transaction wrote."""
+        """Undo the writes of the transaction."""
         for store in self.stores.values():
             store.rollback()
         for clock in self.clocks.values():
@@ -353,12 +353,12 @@ class TaskState:
         return sum(store.approximate_num_uncommitted_bytes for store in self.stores.values())
 
     def is_crowded_by_uncommitted(self) -> bool:
-        """Whether a store has to see a commit before it has room again."""
+        """True if a store needs a commit before it has room again."""
         return any(store.is_crowded_by_uncommitted() for store in self.stores.values())
 
     @property
     def nbytes(self) -> int:
-        """Memory held by rows of all stores."""
+        """The memory of the rows of all stores."""
         return sum(store.nbytes for store in self.stores.values())
 
     # --- the disk ------------------------------------------------------------------------------------------------
@@ -374,10 +374,10 @@ class TaskState:
         )
 
     def flush(self, publishes: bool = True) -> None:
-        """Write committed rows to the database, publish a snapshot when one is due, and make room in memory.
+        """Write committed rows to the database, publish a snapshot if one is due, and free memory.
 
         Args:
-            publishes: whether there may be a snapshot.
+            publishes: False to publish no snapshot.
         """
         assert self._database is not None
         self._take_uploaded()
@@ -401,10 +401,10 @@ class TaskState:
             is_full = self.nbytes > room
             for store in self.stores.values():
                 if is_full or store.is_crowded():
-                    store.evict(everything or store.recent_nbytes > room)  # what does not fit is not copied first
+                    store.evict(everything or store.recent_nbytes > room)  # check the space before copying
 
     def _publish(self) -> None:
-        """Make a snapshot of the database as it was just flushed."""
+        """Publish the database, which was just flushed, as a snapshot."""
         assert self._database is not None
         assert self._storage is not None
         publish = upload_of(self._database, self._storage, self._owner, self.at, self.snapshot)
@@ -417,10 +417,11 @@ class TaskState:
         crash_point("after-snapshot")
 
     def publish_base(self, folder: str) -> Base:
-        """Publish all that is committed as what the task begins with from here on, once a manifest says so.
+        """Publish everything that is committed as the task's initial state, which takes effect once a manifest names
+        it.
 
         Args:
-            folder: a name that nobody else uses.
+            folder: a unique name.
         """
         self.flush(publishes=False)
         assert self._database is not None
@@ -428,14 +429,14 @@ class TaskState:
         return write_base(self._database, self._storage, folder, self._owner, self.at)
 
     def _take_uploaded(self, waits: bool = False) -> None:
-        """Go on with the snapshot that was on its way, when it has come."""
+        """Take note of a finished upload of a snapshot."""
         commit = self._upload.taken(waits)
         if commit is not None:
             self.snapshot = commit
             crash_point("after-snapshot")
 
     def close(self) -> None:
-        """Roll back, flush what is committed, and let go of the database."""
+        """Roll back, flush committed rows, and release the database."""
         self.rollback()
         if self._database is not None:
             try:
@@ -449,13 +450,13 @@ class TaskState:
         self._let_go()
 
     def distrust(self, reason: str) -> None:
-        """Let go of a damaged database, and have it made anew when it is next opened."""
+        """Release a damaged database, and mark it to be rebuilt when it is next opened."""
         if self._database is not None:
             self._database.distrust(reason)
         self._let_go()
 
     def abandon(self) -> None:
-        """Let go of the database as it is on disk."""
+        """Release the database as it is on disk."""
         try:
             if self._database is not None:
                 self._database.close()

@@ -1,8 +1,8 @@
-"""Stores whose writes can be taken back until they are committed (KIP-892).
+"""Stores whose writes can be undone until they are committed (KIP-892).
 
-Writes go to rows in memory and are remembered with what they replaced. A commit forgets the old values and begins the
-next transaction; a rollback puts them back. Below the rows lies a column family of the task's database, which only
-ever sees committed rows, when ``flush`` writes them there.
+Writes go to rows in memory, and the replaced values are remembered. A commit forgets the old values and begins the next
+transaction; a rollback restores them. Below the rows is a column family of the task's database. It only receives
+committed rows, when ``flush`` writes them.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from penstock.state.columns.rows import Keys, RowTable, Values
 from penstock.state.database import BLOCK_BYTES
 
 Row = tuple[bytes, bytes, int]
-"""A row as scans give it: the key's bytes (window stores: with the window's start behind), its value, its timestamp."""
+"""A row of a scan: the key's bytes (in window stores followed by the window's start), its value, its timestamp."""
 
 READ_AT_ONCE = 10_000
 _FEW_ROWS = 64
-_FLUSHED_AT_ONCE = 10_000  # as Python objects rows take several times the memory that they take here
+_FLUSHED_AT_ONCE = 10_000  # rows take several times the memory as Python objects
 
 
 class Base(Protocol):
-    """What lies below the rows in memory: bytes on disk, in order of their keys."""
+    """The layer below the rows in memory: bytes on disk, sorted by key."""
 
     is_empty: bool
 
@@ -73,7 +73,7 @@ class ChangeSet(NamedTuple):
 class TransactionalRows:
     """Keys with values and timestamps, always inside a transaction; after each commit the next one begins.
 
-    Look keys up once with ``find`` and go on with row numbers:
+    Look up keys once with ``find``, and then use row numbers:
 
     >>> store = TransactionalRows()
     >>> rows = store.find(Keys(pa.array([b"a", b"b"], pa.binary())))
@@ -90,14 +90,14 @@ class TransactionalRows:
     def __init__(self, base: Base | None = None):
         self.base = base
         self.is_all_here = base is None or base.is_empty
-        """Whether all rows are in memory, so that nothing has to be looked up on disk."""
+        """True if all rows are in memory, so that the disk need not be read."""
         self.has_committed = not self.is_all_here
-        """Whether any row was ever committed."""
+        """True if any row was ever committed."""
         self.replaced: Replaced | None = None
-        """What the transaction replaced; None where nobody asks for values as they were before."""
+        """The values that the transaction replaced; None if no caller needs earlier values."""
         self._table = RowTable()
         self._ordered: OrderedRows | None = None
-        """The rows in order, once somebody has scanned a range."""
+        """The rows in order, once a range has been scanned."""
         self._dirty: BoolArray = np.zeros(0, np.bool_)
         self._touched: BoolArray = np.zeros(0, np.bool_)
         self._undo: list[tuple[IntArray, tuple[IntArray, IntArray], BoolArray]] = []
@@ -112,18 +112,18 @@ class TransactionalRows:
 
     @property
     def recent_nbytes(self) -> int:
-        """Memory that ``evict`` would leave, about: that of the rows which were used since the last call."""
+        """The approximate memory that ``evict`` would leave: that of the rows used since its last call."""
         size = len(self._table)
         return self._table.used_nbytes * int(np.count_nonzero(self._touched[:size])) // max(size, 1)
 
     # --- reading and writing -------------------------------------------------------------------------------------
 
     def find(self, keys: Keys) -> IntArray:
-        """The rows of distinct keys, made where there are none yet; good until the next commit."""
+        """The rows of distinct keys, created if missing; valid until the next commit."""
         return self._found(keys, self._load)
 
     def place(self, keys: Keys) -> IntArray:
-        """The rows of distinct keys, each of which is put next: what the disk has for them is not read."""
+        """The rows of distinct keys, each of which is put next: their values on disk are not read."""
         return self._found(keys, self._add)
 
     def _found(self, keys: Keys, make: Callable[[Keys], IntArray]) -> IntArray:
@@ -135,7 +135,7 @@ class TransactionalRows:
         return rows
 
     def seek(self, keys: Keys) -> IntArray:
-        """The rows of distinct keys, -1 for those without one; none are made."""
+        """The rows of distinct keys, -1 for keys without one; creates none."""
         rows = self._table.find(keys)
         unknown = np.flatnonzero(rows < 0)
         if unknown.size and not self.is_all_here:
@@ -148,7 +148,7 @@ class TransactionalRows:
         return self._table.values(rows)
 
     def touch(self, rows: IntArray) -> None:
-        """Count rows as used, so that the next ``evict`` leaves them in memory."""
+        """Mark rows as used, so that the next ``evict`` leaves them in memory."""
         self._touched[rows] = True
 
     def get_committed(self, rows: IntArray) -> Values:
@@ -157,7 +157,7 @@ class TransactionalRows:
         return self._table.recall(*self.replaced.before(rows, self._table.remember(rows)))
 
     def look_up(self, keys: Keys, committed: bool = False) -> Values:
-        """The values of distinct keys, or those that they had when the transaction began; no rows are made for them."""
+        """The values of distinct keys, or those from before the transaction; creates no rows."""
         rows, get = self.seek(keys), self.get_committed if committed else self.get
         known = rows >= 0
         if known.all():
@@ -168,7 +168,7 @@ class TransactionalRows:
         return Values(found.data.take(pa.array(np.cumsum(known) - 1, mask=~known)), timestamps)
 
     def get_one(self, key: bytes, time: int | None = None) -> tuple[bytes, int] | None:
-        """The value and timestamp of one key, None when it has none; no row is made for it."""
+        """The value and timestamp of one key; None if it has none. Creates no row."""
         row = self._table.find_one(key, time)
         if row >= 0:
             self._touched[row] = True
@@ -190,7 +190,7 @@ class TransactionalRows:
         self.approximate_num_uncommitted_bytes += 48 * len(rows) + int(spans(values.data).length.sum())
 
     def scan(self, low: bytes | None = None, high: bytes | None = None, reverse: bool = False) -> Iterator[Row]:
-        """The rows with ``low <= key < high`` in order of the keys' bytes, or backwards."""
+        """The rows with ``low <= key < high`` in the byte order of the keys, or backwards."""
         within = self._in_order(low, high)
         here = within[self._table.present()[within]]
         ours = iter(self._rows_at(here[::-1] if reverse else here))
@@ -201,7 +201,7 @@ class TransactionalRows:
         return heapq.merge(ours, theirs, key=itemgetter(0), reverse=reverse) if known else theirs
 
     def _in_order(self, low: bytes | None, high: bytes | None) -> IntArray:
-        """The rows in memory with ``low <= key < high``, with or without a value, in order of the keys' bytes."""
+        """The rows in memory with ``low <= key < high``, with or without a value, in the byte order of the keys."""
         size = len(self._table)
         if not size:
             return np.zeros(0, np.int64)
@@ -215,7 +215,7 @@ class TransactionalRows:
         return self._layout(self._table.keys(np.arange(len(self._table))))
 
     def _rows_at(self, rows: IntArray) -> Iterable[Row]:
-        """Rows as scans give them; they have values."""
+        """Rows in the form of scans; all of them must have values."""
         if len(rows) <= _FEW_ROWS:
             return [(self._key_of(row), *(self._table.value(row) or (b"", -1))) for row in rows.tolist()]
         values = self._table.values(rows)
@@ -226,33 +226,34 @@ class TransactionalRows:
         return self.scan(prefix, after_prefix(prefix), reverse)
 
     def approximate_num_entries(self) -> int:
-        """How many rows have a value; of those that are on disk only, about."""
+        """The number of rows with a value; approximate for those that are only on disk."""
         here = int(np.count_nonzero(self._table.present()))
         return here if self.base is None or self.is_all_here else max(here, self.base.approximate_count())
 
     def _approximate_on_disk(self) -> int:
-        """How many rows are on disk only, about."""
+        """The approximate number of rows that are only on disk."""
         if self.base is None or self.is_all_here:
             return 0
         return max(self.base.approximate_count() - int(np.count_nonzero(self._table.present())), 0)
 
     def approximate_since(self, earliest: int, share: float = 1.0) -> int:
-        """How many rows have a timestamp of a time or later: of those that are on disk only, this share."""
+        """The number of rows with a timestamp at or after a time: of the rows that are only on disk, ``share`` of
+        them."""
         there = self._table.timestamps(np.flatnonzero(self._table.present()))
         return int(np.count_nonzero(there >= earliest)) + round(share * self._approximate_on_disk())
 
     def approximate_bytes(self) -> int:
-        """How many bytes the rows take, in memory and on disk, about."""
+        """The approximate bytes of the rows, in memory and on disk."""
         return self.nbytes + (0 if self.base is None or self.is_all_here else self.base.approximate_bytes())
 
     def _between(self, earliest: int, latest: int) -> tuple[Keys, Values]:
-        """The rows in memory of a range of times, ends included."""
+        """The rows in memory within a time range, both ends included."""
         times = self._table.times()
         rows = np.flatnonzero(self._table.present() & (times >= earliest) & (times <= latest))
         return self._table.keys(rows), self._table.values(rows)
 
     def _load(self, keys: Keys) -> IntArray:
-        """Rows for keys that are not in memory, with what the disk has for them."""
+        """Create rows for keys that are not in memory, with their values on disk."""
         rows = self._add(keys)
         if self.base is not None and not self.is_all_here:
             found = binary(self.base.get_many(self._physical(rows)))
@@ -261,7 +262,7 @@ class TransactionalRows:
         return rows
 
     def _load_known(self, keys: Keys) -> IntArray:
-        """Rows for those keys that the disk knows, -1 for the others; none of them is in memory."""
+        """Create rows for the keys that the disk has, and return -1 for the others; none of the keys is in memory."""
         assert self.base is not None
         rows = np.full(len(keys), -1, np.int64)
         found = binary(self.base.get_many(self._layout(keys).to_pylist()))
@@ -272,14 +273,14 @@ class TransactionalRows:
         return rows
 
     def _take_in(self, keys: Keys, packed: Binary) -> None:
-        """Bring rows of the disk into memory that are not there; this does not count as use."""
+        """Load rows of the disk that are not in memory; this does not count as use."""
         unknown = np.flatnonzero(self._table.find(keys) < 0)
         if unknown.size:
             rows = self._add(keys.take(unknown))
             self._table.assign(rows, unpack_all(packed.take(pa.array(unknown))))
 
     def _add(self, keys: Keys) -> IntArray:
-        """New rows, without values."""
+        """Create rows without values."""
         first = len(self._table)
         rows = self._table.add(keys)
         size = len(self._table)
@@ -289,7 +290,7 @@ class TransactionalRows:
         return rows
 
     def present(self) -> BoolArray:
-        """Which rows in memory have a value."""
+        """True for rows in memory with a value."""
         return self._table.present()
 
     def times(self) -> IntArray:
@@ -301,48 +302,48 @@ class TransactionalRows:
         return self._table.keys(rows)
 
     def load_all(self) -> None:
-        """Bring all rows of the disk into memory."""
+        """Load all rows of the disk into memory."""
         if self.base is not None and not self.is_all_here:
             for keys, packed in self.base.blocks(None, None, READ_AT_ONCE):
                 self._take_in(self._logical(binary(keys)), binary(packed))
             self.is_all_here = True
 
     def _logical(self, keys: Binary) -> Keys:
-        """Keys from how they are on disk."""
+        """Turn keys as they are on disk into keys with times."""
         return Keys(keys)
 
     def _physical(self, rows: IntArray) -> list[bytes]:
-        """The keys of rows as they are on disk."""
+        """The keys of rows in their form on disk."""
         return self._layout(self._table.keys(rows)).to_pylist()  # type: ignore[no-any-return]
 
     def _key_of(self, row: int) -> bytes:
-        """The key of one row as it is on disk."""
+        """The key of one row in its form on disk."""
         return self._table.physical_key(row)
 
     def _layout(self, keys: Keys) -> Binary:
-        """Keys as they are on disk."""
+        """Keys in their form on disk."""
         return physical_keys(keys)
 
     # --- transactions --------------------------------------------------------------------------------------------
 
     def changes(self) -> ChangeSet:
-        """What the transaction changed so far."""
+        """The changes of the transaction so far."""
         rows = self._changed()
         return ChangeSet(self._table.keys(rows), self._table.values(rows))
 
     def apply(self, changes: ChangeSet) -> None:
-        """Write committed changes that another process made."""
+        """Write committed changes of another process."""
         self.put(self.place(changes.keys), changes.values)
         self.commit()
 
     def commit(self) -> None:
-        """Keep what the transaction wrote, and begin the next one."""
+        """Keep the writes of the transaction, and begin the next one."""
         self.has_committed = self.has_committed or bool(self._undo)
         self._begin()
         self._table.compact()
 
     def rollback(self) -> None:
-        """Take back what the transaction wrote, and begin the next one."""
+        """Undo the writes of the transaction, and begin the next one."""
         for rows, values, dirty in reversed(self._undo):
             self._table.restore(rows, values)
             self._dirty[rows] = dirty
@@ -363,11 +364,11 @@ class TransactionalRows:
     # --- to and from the disk ------------------------------------------------------------------------------------
 
     def dirty_count(self) -> int:
-        """How many committed rows are not on disk yet."""
+        """The number of committed rows that are not on disk yet."""
         return int(np.count_nonzero(self._dirty[: len(self._table)]))
 
     def dirty_rows(self) -> Iterator[tuple[bytes, bytes | None]]:
-        """The committed rows that are not on disk yet, as they are to lie there, in order of their keys."""
+        """The committed rows that are not on disk yet, in their form on disk, sorted by key."""
         assert not self._undo, "only committed rows go to disk"
         rows = np.flatnonzero(self._dirty[: len(self._table)])
         rows = rows[pc.array_sort_indices(self._layout(self._table.keys(rows))).to_numpy()]
@@ -375,11 +376,11 @@ class TransactionalRows:
             yield from zip(self._physical(some), pack_all(self._table.values(some)).to_pylist(), strict=True)
 
     def flushed(self) -> None:
-        """The dirty rows are on disk now."""
+        """Note that the dirty rows are on disk."""
         self._dirty[:] = False
 
     def evict(self, everything: bool = False) -> None:
-        """Forget the rows in memory that were not used since the last call; only after a flush."""
+        """Remove rows from memory that were not used since the last call; only after a flush."""
         size = len(self._table)
         rows = np.zeros(0, np.int64) if everything else np.flatnonzero(self._touched[:size])
         self.is_all_here = self.base is None or (self.is_all_here and len(rows) == size)
@@ -390,14 +391,14 @@ class TransactionalRows:
 
 
 def physical_keys(keys: Keys) -> Binary:
-    """Keys as bytes: the key, and behind it the time in 8 bytes, big endian."""
+    """Keys as bytes: the key, followed by the time in 8 bytes, big endian."""
     if keys.times is None:
         return keys.data
     return pc.binary_join_element_wise(keys.data, fixed_binary(keys.times.astype(">i8")), b"")
 
 
 def pack_all(values: Values) -> Binary:
-    """Values as they lie on disk: the timestamp in 8 bytes, then the value; null stays null."""
+    """Values in their form on disk: the timestamp in 8 bytes, then the value; null stays null."""
     return pc.binary_join_element_wise(fixed_binary(values.timestamps.astype(">i8")), values.data, b"")
 
 
@@ -406,7 +407,7 @@ def unpack(row: bytes) -> tuple[bytes, int]:
 
 
 def unpack_all(packed: Binary) -> Values:
-    """The reverse of ``pack_all``."""
+    """The inverse of ``pack_all``."""
     present = np.flatnonzero(is_present(packed))
     where = spans(packed)
     timestamps = np.full(len(packed), -1, np.int64)
@@ -415,7 +416,7 @@ def unpack_all(packed: Binary) -> Values:
 
 
 def after_prefix(prefix: bytes) -> bytes | None:
-    """The lowest key above all that begin with the prefix; None when there is none.
+    """The lowest key above all keys with the prefix; None if there is none.
 
     >>> after_prefix(b"ab"), after_prefix(b"a\\xff"), after_prefix(b"\\xff")
     (b'ac', b'b', None)
@@ -425,7 +426,7 @@ def after_prefix(prefix: bytes) -> bytes | None:
 
 
 def _distinct(rows: IntArray, size: int) -> IntArray:
-    """The distinct numbers of rows below ``size``, ascending; many are ticked off, few are sorted."""
+    """The distinct row numbers, all below ``size``, ascending; many are marked in a table, few are sorted."""
     if 16 * len(rows) < size:
         return distinct(rows)
     changed = np.zeros(size, np.bool_)
@@ -434,7 +435,7 @@ def _distinct(rows: IntArray, size: int) -> IntArray:
 
 
 def _in_pieces(rows: IntArray, sizes: IntArray) -> Iterator[IntArray]:
-    """Rows in pieces that are neither too many nor, by the sizes of their values, too large to be Python objects."""
+    """Split rows into pieces that are small enough, in number and in bytes, to become Python objects."""
     first, ends = 0, np.cumsum(sizes)
     while first < len(rows):
         before = int(ends[first - 1]) if first else 0

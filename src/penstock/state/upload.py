@@ -1,4 +1,4 @@
-"""A snapshot on its way to the storage, while its task goes on."""
+"""The upload of a snapshot, while its task continues."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class Upload:
-    """At most one at a time, of one task; asked by one thread."""
+    """The uploads of one task, at most one at a time; used by one thread."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
@@ -16,11 +16,11 @@ class Upload:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether one has begun that nobody has taken."""
+        """True if an upload has begun whose result was not taken yet."""
         return self._thread is not None
 
     def begin(self, commit: int, publish: Callable[[], None], name: str) -> None:
-        """Have the snapshot of a commit published in a thread of its own."""
+        """Publish the snapshot of a commit in a thread of its own."""
 
         def run() -> None:
             try:
@@ -33,10 +33,10 @@ class Upload:
         self._thread.start()
 
     def taken(self, waits: bool = False) -> int | None:
-        """The commit of one that has ended well, once; None if there is none. Raises what one failed with.
+        """Return the commit of a finished upload, once; None if there is none. Raise the error of a failed one.
 
         Args:
-            waits: for one that is under way.
+            waits: wait for a running upload.
         """
         if self._thread is None or (self._thread.is_alive() and not waits):
             return None

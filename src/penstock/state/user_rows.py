@@ -1,4 +1,4 @@
-"""A store that a user brings, as what lies below the rows that the engine has in memory."""
+"""A user's store as the layer below the rows that the engine has in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.state.wrappers import TransactionalKeyValueStore
 _NO_TIMESTAMP = (-1).to_bytes(8, "big", signed=True)
 _HOLDS = bytes | bytearray | memoryview
 AT_ONCE = 10_000
-"""Rows that are Python objects at one time."""
+"""The number of rows that are Python objects at one time."""
 
 
 class UserRows:
@@ -24,8 +24,8 @@ class UserRows:
 
     Args:
         store: the user's store, within its transactions.
-        keeps_timestamps: whether it is given the timestamps; otherwise nobody knows them.
-        restore: what is given the rows that are restored, where that is not ``put``.
+        keeps_timestamps: True if the store receives the timestamps; otherwise they are lost.
+        restore: receives restored rows in place of ``put``, if given.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class UserRows:
         return [None if value is None else self._packed(key, value) for key, value in zip(keys, found, strict=True)]
 
     def scan(self, low: bytes | None, high: bytes | None, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """The rows with ``low <= key < high`` in order of their keys, or backwards."""
+        """The rows with ``low <= key < high``, sorted by key, or backwards."""
         method, before = "reverse_range" if reverse else "range", None
         with told(self._store, method):
             for key, value in getattr(self._store.transaction, method)(low, high):
@@ -76,11 +76,11 @@ class UserRows:
             return self._store.approximate_num_entries()
 
     def approximate_bytes(self) -> int:
-        return 0  # such a store does not say
+        return 0  # such a store does not report it
 
     def write(self, rows: Iterable[tuple[bytes, bytes | None]], restores: bool = False) -> None:
-        """Put rows, into the transaction where there is one; None deletes. What is restored goes where the class wants
-        to have it."""
+        """Put rows, into the transaction if there is one; None deletes. Restored rows go to the callback that the class
+        has registered, if any."""
         skip = 0 if self._keeps_timestamps else 8
         restore = self._restore if restores else None
         with told(self._store, "put" if restore is None else "its restore callback"):
@@ -97,7 +97,7 @@ class UserRows:
             self._store.rollback()
 
     def become(self, wanted: Base | None) -> None:
-        """Write what it takes to have the rows of a column family, or none, and commit it piece by piece."""
+        """Write the differences to a column family, or to no rows at all, and commit them piece by piece."""
         strangers = [key for keys, _ in self.blocks(None, None, AT_ONCE) for key in _missing(wanted, keys)]
         blocks = iter(()) if wanted is None else wanted.blocks(None, None, AT_ONCE)
         different = (row for keys, rows in blocks for row in self._different(keys, rows))
@@ -132,7 +132,7 @@ def _named(store: StateStore) -> str:
 
 @contextmanager
 def told(store: StateStore, method: str) -> Iterator[None]:
-    """What a user's class raises, as a ``StoreError`` that says where."""
+    """Turn errors of a user's class into a ``StoreError`` that names the place."""
     try:
         yield
     except PenstockError:

@@ -1,7 +1,7 @@
 """A growing column of byte strings, addressed by entry number.
 
-Values are only ever appended, so a number once given stays good until ``keep`` throws the unused entries away, and
-undoing a write means going back to the old number.
+Values are only ever appended, so a number stays valid until ``keep`` discards the unused entries, and undoing a write
+means going back to the old number.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Arena:
         return 8 * self._size + self._used
 
     def append(self, values: Binary) -> int:
-        """Add the values; the number of the first. A null becomes an entry of no bytes."""
+        """Append values and return the number of the first. A null becomes an empty entry."""
         count, first = len(values), self._size
         if not count:
             return first
@@ -74,7 +74,7 @@ class Arena:
         return self._data[self._offsets.item(entry) : self._offsets.item(entry + 1)].tobytes()
 
     def lengths(self, entries: IntArray) -> IntArray:
-        """How many bytes each of these entries has."""
+        """The length of each of these entries in bytes."""
         return self._offsets[entries + 1] - self._offsets[entries]
 
     def heads(self, entries: IntArray) -> IntArray:
@@ -82,7 +82,7 @@ class Arena:
         return items_at(self._data, self._offsets[entries], ">i4").astype(np.int64)
 
     def keep(self, entries: IntArray) -> None:
-        """Throw away all but these entries, which are numbered anew from 0 in the order given."""
+        """Discard all other entries; these are renumbered from 0 in the given order."""
         kept = self._view().take(pa.array(entries))
         self._offsets = np.zeros(16, np.int64)
         self._data = np.zeros(256, np.uint8)
@@ -101,7 +101,7 @@ class Arena:
 
 
 def _grown(array: NDArray[Any], used: int, needed: int) -> NDArray[Any]:
-    """Room for half as much again as needed, so that growing costs little however many small appends there are."""
+    """Return the array with room for half as much again as needed, so that many small appends stay cheap."""
     grown = np.empty(needed + needed // 2 + 16, array.dtype)
     grown[:used] = array[:used]
     return grown

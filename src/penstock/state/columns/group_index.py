@@ -1,4 +1,4 @@
-"""An index of rows by what they have in common: the hash of their group."""
+"""An index of rows by group, found by the hash of the group."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.arrays import HashArray, IntArray
 
 
 class _Run(NamedTuple):
-    """Rows in order of their hashes."""
+    """Rows sorted by their hashes."""
 
     hashes: HashArray
     rows: IntArray
@@ -19,8 +19,8 @@ class _Run(NamedTuple):
 class GroupIndex:
     """Finds all rows of some groups.
 
-    Rows lie in a few sorted runs. New rows make a run of their own, and runs of like size are merged, so that adding a
-    row and finding a group both cost a number of steps that grows with the logarithm of the rows.
+    Rows are kept in a few sorted runs. New rows form a new run, and runs of similar size are merged, so that adding a
+    row and finding a group both take logarithmic time.
 
     >>> index = GroupIndex()
     >>> index.add(np.array([7, 9, 7], np.uint64), np.array([0, 1, 2]))
@@ -36,7 +36,7 @@ class GroupIndex:
         return sum(2 * run.rows.nbytes for run in self._runs)
 
     def add(self, hashes: HashArray, rows: IntArray) -> None:
-        """Add rows, none of which is here yet."""
+        """Add rows that are not in the index yet."""
         if not len(rows):
             return
         self._runs.append(_sorted_run(hashes, rows))
@@ -46,7 +46,7 @@ class GroupIndex:
             self._runs.append(_sorted_run(hashes, rows))
 
     def rows_of(self, hashes: HashArray) -> tuple[IntArray, IntArray]:
-        """The rows of these hashes: which hash each one has, and its number; each run's by hash."""
+        """Find the rows of these hashes: the index of each row's hash, and the row; sorted by hash within each run."""
         asked, found = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for run in self._runs:
             begin = np.searchsorted(run.hashes, hashes)

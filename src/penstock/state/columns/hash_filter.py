@@ -1,4 +1,4 @@
-"""A filter of hashes: one look into a table of flags tells most hashes that are new from those that may be known."""
+"""A filter of hashes: one look-up in a table of flags proves that most unknown hashes are new."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from penstock.arrays import BoolArray, HashArray
 
 _SMALLEST = 1024
 _ROOM = 16
-"""Flags for each hash at the beginning; with half as many left the filter is full."""
+"""Initial number of flags per hash; at half of that the filter is full."""
 
 
 class HashFilter:
-    """Knows of hashes that they are new; of the others it does not know, and about one in ten is new all the same.
+    """Proves that hashes are new. For the others it proves nothing; about one in ten new hashes is among them.
 
     >>> known = HashFilter(np.array([3, 5], np.uint64))
     >>> known.may_have(np.array([3, 4], np.uint64)).tolist()
@@ -35,16 +35,16 @@ class HashFilter:
 
     @property
     def is_full(self) -> bool:
-        """Whether a filter made anew would tell more."""
+        """True if a larger filter would prove more."""
         return self._size * _ROOM > 2 * len(self._flags)
 
     def add(self, hashes: HashArray) -> None:
-        """Take up more hashes."""
+        """Add hashes."""
         self._flags[self._places(hashes)] = True
         self._size += len(hashes)
 
     def may_have(self, hashes: HashArray) -> BoolArray:
-        """Which hashes may be here; the others are not."""
+        """True for hashes that may be known; the others are certainly new."""
         return self._flags[self._places(hashes)]
 
     def _places(self, hashes: HashArray) -> HashArray:

@@ -1,7 +1,7 @@
 """A hash index made of arrays: many keys are found at once, with no Python per key.
 
-Open addressing with linear probing. One look-up of n keys is a handful of numpy calls over n elements and a few more
-over the shrinking rest whose first place was taken by another key.
+Open addressing with linear probing. A look-up of n keys takes a few numpy calls over n elements, and a few more over
+the shrinking rest whose first place holds another key.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _SMALLEST = 64
 
 
 class HashIndex:
-    """From 64-bit hashes to row numbers 0, 1, 2, ... in the order in which they were added.
+    """A map from 64-bit hashes to row numbers 0, 1, 2, ... in the order of insertion.
 
-    Rows of equal hashes may exist side by side: ``find`` gives the first candidate at or after a probe position, and
-    whoever holds the keys compares them and asks on (see ``RowTable``).
+    Rows of equal hashes may exist side by side: ``find`` returns the first candidate at or after a probe position; the
+    caller, who has the keys, compares them and continues if they differ (see ``RowTable``).
     """
 
     __slots__ = ("_hashes", "_mask", "_rows", "size")
@@ -40,11 +40,11 @@ class HashIndex:
         return self._hashes[: self.size]
 
     def home(self, hashes: HashArray) -> IntArray:
-        """Where the probing for each hash begins."""
+        """The position where the probing for each hash begins."""
         return (hashes & np.uint64(self._mask)).astype(np.int64)
 
     def find(self, hashes: HashArray, probe: IntArray) -> tuple[IntArray, IntArray]:
-        """For each hash the first row with it at or after its probe position, or -1; and where that is."""
+        """For each hash, the first row with it at or after its probe position, or -1; and the position."""
         rows = self._rows[probe].astype(np.int64)
         found = np.where(rows < 0, True, self._hashes[rows] == hashes)
         if found.all():
@@ -61,7 +61,7 @@ class HashIndex:
         return rows, at
 
     def find_one(self, hash_: int) -> Iterator[int]:
-        """The rows with a hash, one after the other."""
+        """Yield the rows with a hash, one after the other."""
         at = hash_ & self._mask
         while (row := self._rows.item(at)) >= 0:
             if self._hashes.item(row) == hash_:
@@ -69,11 +69,11 @@ class HashIndex:
             at = (at + 1) & self._mask
 
     def after(self, places: IntArray) -> IntArray:
-        """The probe positions behind these."""
+        """The next probe positions after these."""
         return (places + 1) & self._mask
 
     def add(self, hashes: HashArray) -> IntArray:
-        """New rows for these hashes, numbered on from ``size``."""
+        """Add rows for these hashes and return their numbers, from ``size`` on."""
         first, count = self.size, len(hashes)
         self._reserve(first + count)
         self._hashes[first : first + count] = hashes
@@ -96,7 +96,7 @@ class HashIndex:
             self._place(np.arange(self.size))
 
     def _place(self, rows: IntArray) -> None:
-        """Put rows into free places; of several that want the same place one gets it and the others go on."""
+        """Put rows into free places. If several want the same place, one gets it and the others probe further."""
         at = self.home(self._hashes[rows])
         while rows.size:
             free = self._rows[at] < 0

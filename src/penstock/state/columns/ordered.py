@@ -1,4 +1,4 @@
-"""Rows in the order of their keys' bytes, for scans of ranges: brought up to date when somebody scans."""
+"""Rows in the byte order of their keys, for range scans; updated only when a scan needs it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FEW = 1024
 
 
 class OrderedRows:
-    """The numbers of rows, sorted by key. New rows lie apart until they are many, and then all are sorted anew.
+    """The numbers of rows, sorted by key. New rows are kept apart until there are many; then all rows are sorted again.
 
     >>> import pyarrow as pa
     >>> keys = [b"b", b"d", b"a", b"c"]
@@ -24,8 +24,8 @@ class OrderedRows:
     ([0, 3, 1], [2, 0])
 
     Args:
-        key_of: gives the key of a row.
-        keys: gives the keys of all rows.
+        key_of: returns the key of a row.
+        keys: returns the keys of all rows.
     """
 
     def __init__(self, key_of: Callable[[int], bytes], keys: Callable[[], Binary]):
@@ -40,7 +40,7 @@ class OrderedRows:
         return self._sorted.nbytes + sum(64 + len(key) for key, _ in self._new)
 
     def grow(self, count: int) -> None:
-        """Take up rows that are new, so that there are so many."""
+        """Add the new rows up to number ``count``."""
         if count - self._count + len(self._new) > max(_FEW, len(self._sorted) // 8):
             self._sorted = pc.array_sort_indices(self._keys()).to_numpy().astype(np.int64)
             self._new = []
@@ -50,7 +50,7 @@ class OrderedRows:
         self._count = count
 
     def between(self, low: bytes | None, high: bytes | None) -> IntArray:
-        """The rows with ``low <= key < high``, in order of their keys; None is no bound."""
+        """The rows with ``low <= key < high``, sorted by key; None means no bound."""
         rows = self._sorted[self._place(low, 0) : self._place(high, len(self._sorted))]
         first = 0 if low is None else bisect_left(self._new, (low, -1))
         end = len(self._new) if high is None else bisect_left(self._new, (high, -1))
@@ -64,7 +64,7 @@ class OrderedRows:
         return default if key is None else self._place_in(self._sorted, key)
 
     def _place_in(self, rows: IntArray, key: bytes) -> int:
-        """Where the rows begin whose keys are at or behind a key."""
+        """The index of the first row whose key is at or after the given one."""
         low, high = 0, len(rows)
         while low < high:
             middle = (low + high) // 2

@@ -1,7 +1,7 @@
-"""Several entries in one value: what a key has in a stretch of time, sorted by two numbers.
+"""Several entries in one value: the entries of a key in a slot of time, sorted by two numbers.
 
 A value is the number of its entries (4 bytes), then for each entry its two numbers (8 bytes each) and the length of its
-data (4 bytes), then the data of all of them. Whole columns of such values are taken apart and put together by numpy.
+data (4 bytes), then the data of all of them. Numpy packs and unpacks whole columns of such values.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ class Entries(Rows):
     data: Binary
 
     def merge(self, other: Entries) -> Entries:
-        """These and others, sorted."""
+        """These entries and others, sorted."""
         every = self.join(other)
         return every.take(_in_order(every.row, every.first, every.second))
 
 
 def _in_order(row: IntArray, first: IntArray, second: IntArray) -> IntArray:
-    """How to sort by row and both numbers; fast where the first one decides, and parts are sorted already."""
+    """The permutation that sorts by row and both numbers; fast if the first number decides and parts are sorted
+    already."""
     if len(row):
         low, high = int(first.min()), int(first.max())
         if (high - low + 1) * (int(row.max()) + 1) < 2**62:
@@ -50,7 +51,7 @@ def _in_order(row: IntArray, first: IntArray, second: IntArray) -> IntArray:
 
 
 def pack(entries: Entries, rows: int) -> Binary:
-    """The values of so many rows; null for those without entries.
+    """Pack the entries of ``rows`` rows; null for rows without entries.
 
     >>> entries = Entries(np.array([0, 2, 2]), np.array([5, 6, 8]), np.array([1, 2, 3]), pa.array([b"a", b"b", b"cd"]))
     >>> packed = pack(entries, 3)

@@ -1,4 +1,4 @@
-"""What a transaction has replaced: so that rows can be read as they were when it began."""
+"""The values that a transaction has replaced, so that rows can be read as they were when it began."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import numpy as np
 from penstock.arrays import BoolArray, IntArray
 
 Remembered = tuple[IntArray, IntArray]
-"""What ``RowTable.remember`` gives for some rows."""
+"""The result of ``RowTable.remember`` for some rows."""
 
 
 class Replaced:
-    """What rows held before they were first written in a transaction.
+    """The contents of rows before they were first written in a transaction.
 
     >>> replaced = Replaced()
     >>> replaced.note(np.array([2]), (np.array([10]), np.array([5])))
@@ -25,7 +25,7 @@ class Replaced:
         self._noted = np.zeros((2, 0), np.int64)
 
     def note(self, rows: IntArray, remembered: Remembered) -> None:
-        """Keep what distinct rows hold before they are written, unless they were before."""
+        """Remember what distinct rows hold before they are written, unless that is remembered already."""
         if len(rows):
             self._make_room(int(rows.max()) + 1)
         fresh = ~self._is_noted[rows]
@@ -33,7 +33,7 @@ class Replaced:
         self._is_noted[rows] = True
 
     def before(self, rows: IntArray, now: Remembered) -> Remembered:
-        """What rows held before the transaction, given what they hold now."""
+        """The contents of rows before the transaction, given their present contents."""
         known = np.flatnonzero(rows < len(self._is_noted))
         known = known[self._is_noted[rows[known]]]
         entries, timestamps = now[0].copy(), now[1].copy()
@@ -41,7 +41,7 @@ class Replaced:
         return entries, timestamps
 
     def clear(self) -> None:
-        """Begin the next transaction."""
+        """Forget everything for the next transaction."""
         self._is_noted[:] = False
 
     def _make_room(self, count: int) -> None:

@@ -1,7 +1,7 @@
 """Rows in memory, found by key: the hot part of every state store.
 
-A row is a key (bytes, and for window stores a time as well) with its current value and timestamp. All of it lies in
-columns, so that looking up, reading and writing a hundred thousand rows are a few dozen numpy and Arrow calls.
+A row is a key (bytes, and for window stores a time as well) with its current value and timestamp. All of this is stored
+in columns, so that looking up, reading and writing a hundred thousand rows takes a few dozen numpy and Arrow calls.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ ABSENT = -1
 """The entry number of a row whose key has no value."""
 
 _FEW = 1024
-"""So many replaced values may lie about in any case."""
+"""The number of replaced values that may always stay."""
 
 _GARBAGE = 32 << 20
-"""How many bytes of replaced values may lie about, beyond those of the live ones."""
+"""The bytes of replaced values that may stay in addition to the bytes of the live ones."""
 
 
 class Keys:
-    """Distinct keys to look up, with their hashes worked out once.
+    """Distinct keys to look up; their hashes are computed once.
 
     ``times`` is the second part of a window store's keys; within one look-up (key, time) pairs are distinct.
     """
@@ -67,17 +67,17 @@ class Keys:
 
     def take(self, rows: IntArray) -> Keys:
         times = None if self.times is None else self.times[rows]
-        hashes = None if self._hashes is None else self._hashes[rows]  # where nobody has asked, maybe nobody will
+        hashes = None if self._hashes is None else self._hashes[rows]  # do not compute them before they are needed
         return Keys(self.data.take(pa.array(rows)), times, hashes)
 
     def at(self, rows: IntArray, times: IntArray) -> Keys:
-        """These keys again, each with a time."""
+        """These keys, each with a time."""
         return Keys(self.data.take(pa.array(rows)), times, self.hashes[rows])
 
 
 @dataclass(frozen=True, slots=True)
 class Values(Rows):
-    """Values and their timestamps; null, with timestamp -1, where a key has none."""
+    """Values and their timestamps; null, with timestamp -1, for keys without a value."""
 
     data: Binary
     timestamps: IntArray
@@ -120,7 +120,7 @@ class RowTable:
 
     @property
     def used_nbytes(self) -> int:
-        """How many bytes it takes without the room to grow."""
+        """The bytes in use, without the room to grow."""
         return (
             (16 + 8 * bool(len(self._times))) * len(self)
             + self._index.nbytes
@@ -128,7 +128,7 @@ class RowTable:
         )
 
     def find(self, keys: Keys) -> IntArray:
-        """The row of each key, -1 where there is none."""
+        """The row of each key; -1 if there is none."""
         hashes = keys.row_hashes
         rows, at = self._index.find(hashes, self._index.home(hashes))
         ask = np.flatnonzero(rows >= 0)
@@ -141,7 +141,7 @@ class RowTable:
         return rows
 
     def find_one(self, key: bytes, time: int | None = None) -> int:
-        """The row of one key, -1 where there is none; for many keys ``find`` is faster."""
+        """The row of one key; -1 if there is none. For many keys ``find`` is faster."""
         hash_ = hash64_one(key)
         for row in self._index.find_one(hash_ if time is None else hash64_pair_one(hash_, time)):
             if self._keys.item(row) == key and (time is None or self._times.item(row) == time):
@@ -149,17 +149,17 @@ class RowTable:
         return -1
 
     def physical_key(self, row: int) -> bytes:
-        """The key of one row, with its time behind it if it has one, in 8 bytes."""
+        """The key of one row, followed by its time in 8 bytes if it has one."""
         key = self._keys.item(row)
         return key + self._times.item(row).to_bytes(8, "big", signed=True) if len(self._times) else key
 
     def value(self, row: int) -> tuple[bytes, int] | None:
-        """The value and timestamp of one row, None when it has no value."""
+        """The value and timestamp of one row; None if it has no value."""
         entry = self._entries.item(row)
         return None if entry < 0 else (self._values.item(entry), self._timestamps.item(row))
 
     def may_have(self, hashes: HashArray) -> BoolArray:
-        """Which hashes some key here has."""
+        """True for hashes that a key in the table may have."""
         return self._index.find(hashes, self._index.home(hashes))[0] >= 0
 
     def _equal(self, rows: IntArray, keys: Keys) -> BoolArray:
@@ -171,7 +171,7 @@ class RowTable:
         return same if keys.times is None else same & (self._times[rows] == keys.times)
 
     def add(self, keys: Keys) -> IntArray:
-        """New rows, without values, for keys that have none yet."""
+        """Add rows without values for new keys, and return them."""
         rows = self._index.add(keys.row_hashes)
         self._keys.append(keys.data)
         size = self._index.size
@@ -197,7 +197,7 @@ class RowTable:
         return self.recall(*self.remember(rows))
 
     def recall(self, entries: IntArray, timestamps: IntArray) -> Values:
-        """The values that rows had when they were remembered; good until ``compact`` or ``keep``."""
+        """The values that rows had when they were remembered; valid until ``compact`` or ``keep``."""
         missing = entries < 0
         if not missing.any():
             return Values(self._values.take(entries), timestamps)
@@ -209,7 +209,7 @@ class RowTable:
         return Values(data, np.where(missing, -1, timestamps))
 
     def assign(self, rows: IntArray, values: Values) -> None:
-        """Give rows new values; null takes the value away. Each row may occur once."""
+        """Set the values of rows; null removes a value. Each row may occur once."""
         first = self._values.append(values.data)
         entries = np.arange(first, first + len(rows))
         if values.data.null_count:
@@ -218,14 +218,14 @@ class RowTable:
         self._timestamps[rows] = values.timestamps
 
     def remember(self, rows: IntArray) -> tuple[IntArray, IntArray]:
-        """What ``restore`` needs to take an ``assign`` of these rows back."""
+        """Return what ``restore`` needs to undo an ``assign`` of these rows."""
         return self._entries[rows], self._timestamps[rows]
 
     def restore(self, rows: IntArray, remembered: tuple[IntArray, IntArray]) -> None:
         self._entries[rows], self._timestamps[rows] = remembered
 
     def present(self) -> BoolArray:
-        """Which rows have a value."""
+        """True for rows with a value."""
         return self._entries[: len(self)] >= 0
 
     def times(self) -> IntArray:
@@ -237,14 +237,14 @@ class RowTable:
         return self._index.hashes()
 
     def sizes(self, rows: IntArray) -> IntArray:
-        """How many bytes the values of rows have."""
+        """The sizes of the values of rows in bytes."""
         entries = self._entries[rows]
         sizes = np.zeros(len(rows), np.int64)
         sizes[entries >= 0] = self._values.lengths(entries[entries >= 0])
         return sizes
 
     def heads(self, rows: IntArray) -> IntArray:
-        """The numbers in the first 4 bytes of the values of rows, which have values."""
+        """The numbers in the first 4 bytes of the values of rows; all of these rows must have values."""
         return self._values.heads(self._entries[rows])
 
     def timestamps(self, rows: IntArray) -> IntArray:
@@ -252,9 +252,9 @@ class RowTable:
         return self._timestamps[rows]
 
     def compact(self) -> None:
-        """Throw away the bytes of replaced values when they are the larger part; nothing can be restored any more.
+        """Discard the bytes of replaced values if they are the larger part; nothing can be restored afterwards.
 
-        All rows are looked at when there is a quarter more than at the last look, not at each commit.
+        The check visits all rows, so it runs only when the table has grown by a quarter since the last check.
         """
         entries, used = len(self._values), self._values.used_nbytes
         if entries <= self._next_look[0] and used <= self._next_look[1]:
@@ -267,12 +267,12 @@ class RowTable:
         self._next_look = (max(_FEW, entries + entries // 4), max(_GARBAGE, used + used // 4))
 
     def _garbage(self, live: IntArray) -> int:
-        """How many bytes of replaced values there are beyond those of the live ones."""
+        """The bytes of replaced values beyond those of the live ones."""
         used = self._values.used_nbytes
         return used if used <= _GARBAGE else used - 2 * int(self.sizes(live).sum())
 
     def keep(self, rows: IntArray) -> None:
-        """Throw away all rows but these, which are numbered anew from 0 in the order given."""
+        """Discard all other rows; these are renumbered from 0 in the given order."""
         if not rows.size:
             self._clear()
             return

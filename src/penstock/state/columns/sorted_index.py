@@ -1,7 +1,7 @@
-"""An index of rows by key and time that finds the next row of a key after a moment.
+"""An index of rows by key and time that finds a key's next row after a given time.
 
-Rows lie in a few sorted runs. New rows make a run of their own, and runs of like size are merged, so that adding a row
-and finding one both cost a number of steps that grows with the logarithm of the rows.
+Rows are kept in a few sorted runs. New rows form a new run, and runs of similar size are merged, so that adding a row
+and finding one both take logarithmic time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FOREVER = 2**63 - 1
 
 
 class _Run(NamedTuple):
-    """Rows in order of ``places``: the upper bits of the key's hash, then the time since ``base``."""
+    """Rows sorted by ``places``: the upper bits of the key's hash, then the time since ``base``."""
 
     places: HashArray
     hashes: HashArray
@@ -28,7 +28,7 @@ class _Run(NamedTuple):
 
 
 class SortedIndex:
-    """Finds rows by the hash of their key and the next time after a moment.
+    """Finds rows by the hash of their key and the next time after a given one.
 
     >>> index = SortedIndex()
     >>> index.add(np.array([7, 7, 9], np.uint64), np.array([10, 20, 15]), np.array([0, 1, 2]))
@@ -44,7 +44,7 @@ class SortedIndex:
         return sum(4 * run.rows.nbytes for run in self._runs)
 
     def add(self, hashes: HashArray, times: IntArray, rows: IntArray) -> None:
-        """Add rows, none of which is here yet."""
+        """Add rows that are not in the index yet."""
         if not len(rows):
             return
         self._runs.append(_sorted_run(hashes, times, rows))
@@ -59,7 +59,7 @@ class SortedIndex:
             )
 
     def after(self, hashes: HashArray, times: IntArray) -> IntArray:
-        """For each hash the row of the lowest time after the given one, or -1."""
+        """For each hash, the row with the lowest time after the given one; -1 if there is none."""
         found = np.full(len(hashes), -1, np.int64)
         ends = np.full(len(hashes), FOREVER, np.int64)
         for run in self._runs:
@@ -89,7 +89,7 @@ def _upper(bits: int) -> np.uint64:
 
 
 def _find(run: _Run, hashes: HashArray, times: IntArray) -> tuple[IntArray, BoolArray]:
-    """For each hash where its next row is, and whether there is one."""
+    """For each hash, the place of its next row, and True if there is one."""
     size, upper = len(run.rows), _upper(run.bits)
     since = np.maximum(times - run.base + 1, 0)
     beyond = since >> run.bits > 0
@@ -98,7 +98,7 @@ def _find(run: _Run, hashes: HashArray, times: IntArray) -> tuple[IntArray, Bool
     place = np.searchsorted(run.places, wanted | since.astype(np.uint64)).astype(np.int64)
     asked = np.flatnonzero(~beyond)
     there = np.zeros(len(hashes), np.bool_)
-    while asked.size:  # over rows of other keys whose hashes begin alike; in general this loop runs once
+    while asked.size:  # skip rows of other keys whose hashes begin alike; usually runs once
         at = place[asked]
         inside = at < size
         asked, at = asked[inside], at[inside]

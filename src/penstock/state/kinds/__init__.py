@@ -1,1 +1,1 @@
-"""The kinds of stores, one a file."""
+"""The kinds of stores, one file for each."""

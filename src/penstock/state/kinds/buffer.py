@@ -1,4 +1,4 @@
-"""The time-ordered buffer: at most one entry for each key, let go of in the order of the entries' times."""
+"""The time-ordered buffer: at most one entry for each key; entries leave in the order of their times."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from penstock.state.transactional import READ_AT_ONCE, ChangeSet, TransactionalR
 
 _ABSENT = -1
 _SEGMENTS = 17
-"""Over how many segments the time to wait is spread: what goes is looked for in the first of them alone."""
+"""The number of segments over which the waiting time is spread: due entries are only in the first of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +47,14 @@ class Entries(Rows):
 
 
 class Room(NamedTuple):
-    """How much of a buffer may be in memory; None for as much as comes."""
+    """The part of a buffer that may be in memory; None for no limit."""
 
     records: int | None = None
     nbytes: int | None = None
 
 
 class BufferSegment(SegmentRows):
-    """Entries of one stretch of time; on disk they lie in the order of their times, so that those that are due are
-    read and no others."""
+    """Entries of one stretch of time. On disk they are sorted by time, so that only due entries are read."""
 
     def _layout(self, keys: Keys) -> Binary:
         if not len(keys):
@@ -70,11 +69,11 @@ class BufferSegment(SegmentRows):
         return Keys(without_first(keys, 8), first_numbers(keys))
 
     def row_count(self) -> int:
-        """How many rows are in memory."""
+        """The number of rows in memory."""
         return len(self._table)
 
     def on_disk(self, earliest: int, latest: int) -> tuple[Entries, int | None]:
-        """The entries of a range of time, ends included, that are on disk alone, and the time of the next one."""
+        """The entries in a time range, both ends included, that are only on disk, and the time of the next one."""
         found = [entries for entries, _ in self._blocks(earliest, latest, READ_AT_ONCE)]
         after = None
         if self.base is not None and not self.is_all_here:
@@ -83,8 +82,8 @@ class BufferSegment(SegmentRows):
         return join_entries(found), after
 
     def _blocks(self, earliest: int, latest: int, count: int) -> Iterator[tuple[Entries, bytes]]:
-        """The entries of a range of time that are on disk alone, in the order in which they go, some at a time; with
-        each block the key on disk with which it ends."""
+        """Yield the entries in a time range that are only on disk, in order, block by block; with each block the key on
+        disk at which it ends."""
         if self.base is None or self.is_all_here:
             return
         for keys, packed in self.base.blocks(_bound(earliest), _bound(latest + 1), count):
@@ -95,7 +94,7 @@ class BufferSegment(SegmentRows):
             yield Entries(found.data, found.times, values).take(unknown), keys[-1]
 
     def has_more(self, earliest: int, latest: int, count: int) -> bool:
-        """Whether a range of time has more than so many entries or ``BLOCK_BYTES``, some of them on disk alone."""
+        """True if a time range has more than ``count`` entries or ``BLOCK_BYTES``, some of them only on disk."""
         if self.base is None or self.is_all_here:
             return False
         rows = self._rows(earliest, latest)
@@ -108,7 +107,7 @@ class BufferSegment(SegmentRows):
         return left < 0
 
     def in_order(self, earliest: int, latest: int, count: int) -> Iterator[Entries]:
-        """The entries of a range of time in the order in which they go, at most twice so many at a time."""
+        """Yield the entries in a time range in order, at most twice ``count`` at a time."""
         rows = self._rows(earliest, latest)
         rows = rows[in_order(self.times()[rows], self.keys(rows).data)]
         here, at = self._physical(rows), 0
@@ -124,7 +123,7 @@ class BufferSegment(SegmentRows):
             yield self._entries(rows[first : min(first + count, len(rows))])
 
     def _rows(self, earliest: int, latest: int) -> IntArray:
-        """The rows in memory of a range of time."""
+        """The rows in memory within a time range."""
         times = self.times()
         return np.flatnonzero(self.present() & (times >= earliest) & (times <= latest))
 
@@ -133,19 +132,19 @@ class BufferSegment(SegmentRows):
 
 
 def _bound(time: int) -> bytes:
-    """The first key on disk of a time."""
+    """The first key on disk for a time."""
     return max(time, 0).to_bytes(8, "big")
 
 
 class TimeOrderedBuffer(WindowStore):
-    """Entries by key and time. Those whose time has come, ``stream time - wait``, are given out once and are gone,
-    at the cost of dropping their segment.
+    """Entries by key and time. Entries that are due, at or before ``stream time - wait``, are handed out once and then
+    removed by dropping their segment.
 
     Args:
         wait: how long entries stay, in milliseconds.
-        times_follow: whether a key's time follows from the key, as the end of a window does; otherwise the buffer
+        times_follow: True if the key determines its time, as a window determines its end; otherwise the buffer
             remembers it.
-        room: how much may be in memory between commits; the other entries lie on disk.
+        room: how much may be in memory between commits; the other entries are on disk.
     """
 
     content = "updates that are held back"
@@ -158,10 +157,10 @@ class TimeOrderedBuffer(WindowStore):
         self.times_follow = times_follow
         self.room = room
         self.numbers: dict[str, int] = {}
-        """What the operator counts; part of every commit."""
+        """The operator's counters, which are part of every commit."""
         self._committed_numbers: dict[str, int] = {}
         self._earliest: dict[int, int] = {}
-        """For each segment a time before which it has no entry; the segment's begin where none is known."""
+        """For each segment, a time before which it has no entry; the segment's start if none is known."""
         self._time_of = None if times_follow else TransactionalRows()
 
     def pieces(self) -> list[TransactionalRows]:
@@ -179,10 +178,10 @@ class TimeOrderedBuffer(WindowStore):
     # --- reading and writing -------------------------------------------------------------------------------------
 
     def held(self, keys: Keys, times: IntArray) -> tuple[IntArray, Values]:
-        """The time and the value of each key's entry; time -1 and null where there is none.
+        """The time and the value of each key's entry; -1 and null if there is none.
 
         Args:
-            times: the time of each key, where times follow from keys.
+            times: the time of each key, if keys determine times.
         """
         if self._time_of is not None:
             times = self._time_of.look_up(keys).timestamps
@@ -194,7 +193,7 @@ class TimeOrderedBuffer(WindowStore):
         return np.where(is_held, times, _ABSENT), Values(data, values.timestamps)
 
     def put(self, located: Located, values: Values) -> None:
-        """Write entries, one for each key; null takes an entry away."""
+        """Write entries, one for each key; null removes an entry."""
         located.put(values)
         self._note_earliest(located)
         times = located.keys.times
@@ -217,7 +216,7 @@ class TimeOrderedBuffer(WindowStore):
         self._time_of.put(self._time_of.find(keys), Values(empty, times))
 
     def due(self, stream_time: int) -> Entries:
-        """The entries whose time has come when stream time is this, in no particular order."""
+        """The entries that are due at a stream time, in no particular order."""
         return self.entries_until(stream_time - self.retention)
 
     def advance(self, stream_time: int) -> None:
@@ -227,7 +226,7 @@ class TimeOrderedBuffer(WindowStore):
             super().advance(stream_time)
 
     def _forget_times(self, due: Entries) -> None:
-        """Forget the times of keys whose entries are let go of, but for those that a later entry has set."""
+        """Forget the times of keys whose entries are removed, except those that a later entry has set."""
         assert self._time_of is not None
         keys, times = _newest(due.keys, due.times)
         rows = self._time_of.find(keys)
@@ -236,23 +235,23 @@ class TimeOrderedBuffer(WindowStore):
             self._time_of.put(rows, Values(nulls(len(rows)), np.full(len(rows), _ABSENT)))
 
     def delete(self, keys: Keys) -> None:
-        """Take entries away before their time."""
+        """Remove entries before their time."""
         self.put(self.locate(keys), Values(nulls(len(keys)), np.full(len(keys), -1, np.int64)))
 
     def entries_until(self, time: int) -> Entries:
-        """The entries with at most this time."""
+        """The entries up to this time."""
         found = [self._entries(id_, time) for id_ in list(self._segments) if self._earliest_in(id_) <= time]
         return join_entries(found)
 
     def is_due_more_than(self, stream_time: int, count: int) -> bool:
-        """Whether more than so many entries are due at a stream time in a segment that does not lie in memory."""
+        """True if a segment that is not in memory has more than ``count`` entries due at a stream time."""
         until = stream_time - self.retention
         due = [segment for id_, segment in self._segments.items() if self._earliest_in(id_) <= until]
         return any(segment.has_more(self.earliest_visible, until, count) for segment in due)
 
     def let_go(self, stream_time: int, count: int) -> Iterator[Entries]:
-        """The entries whose time has come when stream time is this, in the order in which they go, in pieces; behind
-        the last one they are gone, and this is the store's stream time."""
+        """Yield the entries that are due at a stream time in order, in pieces. After the last piece they are removed,
+        and this is the store's stream time."""
         until = stream_time - self.retention
         for id_ in sorted(self._segments):
             if self._earliest_in(id_) <= until:
@@ -279,9 +278,9 @@ class TimeOrderedBuffer(WindowStore):
         return join_entries([Entries(segment.keys(rows).data, times[rows], segment.get(rows)), theirs])
 
     def oldest_first(self, at_least: int) -> Iterator[Entries]:
-        """All entries in the order in which they go, in pieces; the first has about as many as are asked for."""
+        """Yield all entries in order, in pieces; the first piece has about as many as are asked for."""
         everything = self.entries_until(MAX_MS)
-        self._earliest.clear()  # nothing was let go of
+        self._earliest.clear()  # nothing was removed
         left, count = np.arange(len(everything.times)), max(at_least, 1)
         while left.size:
             times = everything.times[left]
@@ -294,9 +293,9 @@ class TimeOrderedBuffer(WindowStore):
             left, count = left[~chosen], count * 4
 
     def rows(self, reverse: bool = False) -> Iterator[WindowRow]:
-        """Key, time, what is held and its timestamp, in the order in which entries go, or backwards."""
+        """Key, time, held value and its timestamp, in the order in which entries leave, or backwards."""
         everything = self.entries_until(MAX_MS)
-        self._earliest.clear()  # nothing was let go of
+        self._earliest.clear()  # nothing was removed
         order = in_order(everything.times, everything.keys)
         every = everything.take(order[::-1] if reverse else order)
         held = every.values.data.to_pylist(), every.values.timestamps.tolist()
@@ -317,7 +316,7 @@ class TimeOrderedBuffer(WindowStore):
         return records is not None and self.approximate_num_uncommitted_entries > records
 
     def changes(self) -> ChangeSet | None:
-        time_of, self._time_of = self._time_of, None  # the times of keys follow from the entries
+        time_of, self._time_of = self._time_of, None  # the entries determine the times of keys
         try:
             return super().changes()
         finally:
@@ -350,7 +349,7 @@ class TimeOrderedBuffer(WindowStore):
 
 
 def _newest(keys: Binary, times: IntArray) -> tuple[Keys, IntArray]:
-    """Each key once, with its latest time; a commit may have changed several entries of a key, one after the other."""
+    """Each key once, with its latest time; a commit may have changed several entries of a key in turn."""
     encoded = keys.dictionary_encode()
     if len(encoded.dictionary) == len(keys):
         return Keys(keys), times
@@ -360,7 +359,7 @@ def _newest(keys: Binary, times: IntArray) -> tuple[Keys, IntArray]:
 
 
 def join_entries(parts: list[Entries]) -> Entries:
-    """All entries of these."""
+    """Concatenate entries."""
     parts = [entries for entries in parts if len(entries.times)]
     if not parts:
         return Entries(nulls(0), np.zeros(0, np.int64), Values(nulls(0), np.zeros(0, np.int64)))
@@ -368,7 +367,7 @@ def join_entries(parts: list[Entries]) -> Entries:
 
 
 def in_order(times: IntArray, keys: Binary) -> IntArray:
-    """The rows in the order of their times, and of the bytes of their keys where these are equal."""
+    """The rows sorted by time, and by the bytes of their keys for equal times."""
     rank = np.empty(len(times), np.int64)
     rank[pc.array_sort_indices(keys).to_numpy()] = np.arange(len(times))
     return np.lexsort((rank, times))

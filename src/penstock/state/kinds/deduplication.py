@@ -1,4 +1,4 @@
-"""The deduplication store: which ids were forwarded, when, and from which offset (KIP-655)."""
+"""The deduplication store: for each id, when it was forwarded and from which offset (KIP-655)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.state.store import Located, Part
 from penstock.state.transactional import Base, ChangeSet, Row
 
 SEGMENTS = 4
-"""An interval is cut into so many segments; what is held beyond the interval is at most one of them."""
+"""The number of segments of an interval; at most one segment beyond the interval is kept."""
 
 NEVER = -1
 """The timestamp, and the offset, of an id that has no entry."""
@@ -33,9 +33,8 @@ class Entries(NamedTuple):
 class DeduplicationSegment(SegmentRows):
     """The entries of one stretch of time, by id alone.
 
-    In memory for all of them are their times and, of those that are on disk alone, hashes of their ids: so an id that
-    is new is known to be new without a look at the disk. Most are known to be new by a filter alone, which is what most
-    ids are in most segments.
+    The times of all entries are in memory, and so are the hashes of ids that are only on disk. A new id is therefore
+    recognised without reading the disk. Most ids are new in most segments, and a filter alone recognises most of these.
     """
 
     def __init__(self, base: Base | None = None):
@@ -54,7 +53,7 @@ class DeduplicationSegment(SegmentRows):
         return Keys(keys)
 
     def seek(self, keys: Keys) -> IntArray:
-        """The rows of ids, -1 for those without one; none are made."""
+        """The rows of ids, -1 for ids without one; creates none."""
         if self._filter is None:
             return super().seek(keys)
         rows = np.full(len(keys), -1, np.int64)
@@ -64,7 +63,7 @@ class DeduplicationSegment(SegmentRows):
         return rows
 
     def _maybe_here(self, known: HashFilter, hashes: HashArray) -> IntArray:
-        """The places of the hashes that ids in memory or on disk have."""
+        """The indexes of hashes that ids in memory or on disk have."""
         asked = np.flatnonzero(known.may_have(hashes))
         hashes = hashes[asked]
         return asked[self._table.may_have(hashes) | _are_in(self._on_disk, hashes)]
@@ -91,8 +90,8 @@ class DeduplicationSegment(SegmentRows):
             self._times.append(values.timestamps)
 
     def count(self, low: int, high: int) -> int:
-        """How many entries have a timestamp with ``low <= timestamp < high``."""
-        if self._times is None:  # of a segment that was there before this process
+        """The number of entries with ``low <= timestamp < high``."""
+        if self._times is None:  # of a segment from before this process
             self._times = [np.array([timestamp for _, _, timestamp in self.scan()], np.int64)]
         if len(self._times) > 1:
             self._times = [np.concatenate(self._times)]
@@ -117,11 +116,11 @@ def _are_in(index: HashIndex | None, hashes: HashArray) -> BoolArray:
 
 
 class DeduplicationStore(SegmentedStore):
-    """Ids with the timestamp and the offset of the record that was forwarded for them.
+    """Ids with the timestamp and the offset of their forwarded record.
 
-    The entries are indexed by time: they lie in segments by their timestamps. An entry older than the interval, by the
-    store's stream time, counts as purged: nobody sees it any more. Its bytes go with its segment, in the transaction
-    that moves stream time beyond the segment's end; entry and index are one row, so they cannot part.
+    The entries are indexed by time: they are in segments by their timestamps. An entry older than the interval, by the
+    store's stream time, counts as purged and is no longer visible. Its bytes go with its segment, in the transaction
+    that moves stream time beyond the segment's end. Entry and index are one row, so they cannot diverge.
 
     >>> import pyarrow as pa
     >>> store = DeduplicationStore("ids", interval=10)
@@ -134,7 +133,7 @@ class DeduplicationStore(SegmentedStore):
 
     Args:
         name: the store's name.
-        interval: milliseconds for which an entry is kept; one that is exactly as old is still there.
+        interval: milliseconds for which an entry is kept; an entry of exactly that age is kept.
     """
 
     content = "ids"
@@ -154,7 +153,7 @@ class DeduplicationStore(SegmentedStore):
     # --- reading and writing -------------------------------------------------------------------------------------
 
     def find(self, ids: Keys) -> Entries:
-        """The newest entries of distinct ids, also of those that are purged by now."""
+        """The newest entries of distinct ids, including purged ones."""
         timestamps, offsets = np.full(len(ids), NEVER, np.int64), np.full(len(ids), NEVER, np.int64)
         for id_ in sorted(self._segments):
             segment = self._at(id_)
@@ -169,11 +168,12 @@ class DeduplicationStore(SegmentedStore):
         return Entries(timestamps, offsets)
 
     def write(self, ids: Keys, timestamps: IntArray, offsets: IntArray) -> None:
-        """Keep entries that are not older than the interval; the ids are distinct, or their timestamps far apart."""
+        """Store the entries that are not older than the interval; the ids are distinct, or their timestamps far
+        apart."""
         self.put(self.locate(Keys(ids.data, timestamps, ids.hashes)), _values(timestamps, offsets))
 
     def locate(self, keys: Keys, all_are_put: bool = False) -> Located:
-        """Where the entries of ids belong whose timestamps are the keys' times."""
+        """Find where the entries of ids belong; the keys' times are the entries' timestamps."""
         assert keys.times is not None
         numbers = keys.times // self.segment_interval
         parts = []
@@ -196,7 +196,7 @@ class DeduplicationStore(SegmentedStore):
         return sum(segment.approximate_since(earliest, self.visible_share(id_)) for id_, segment in segments)
 
     def count(self, low: int, high: int) -> int:
-        """How many entries have a timestamp with ``low <= timestamp < high``."""
+        """The number of entries with ``low <= timestamp < high``."""
         ids = [
             id_
             for id_ in self._segments
@@ -205,19 +205,19 @@ class DeduplicationStore(SegmentedStore):
         return sum(self._at(id_).count(low, high) for id_ in ids)
 
     def get(self, ids: Keys) -> Values:
-        """The offsets of distinct ids as 8 bytes, and their timestamps; null for those without an entry."""
+        """The offsets of distinct ids as 8 bytes, and their timestamps; null for ids without an entry."""
         timestamps, offsets = self.find(ids)
         gone = ~self.visible(timestamps) | (timestamps == NEVER)
         return Values(fixed_binary(offsets.astype(">i8"), ~gone), np.where(gone, NEVER, timestamps))
 
     def get_one(self, id_: bytes) -> tuple[bytes, int] | None:
-        """The offset as 8 bytes and the timestamp of an id's newest entry, None when it has none."""
+        """The offset as 8 bytes and the timestamp of an id's newest entry; None if it has none."""
         found = (self._segments[segment].get_one(id_) for segment in sorted(self._segments, reverse=True))
         newest = next((row for row in found if row is not None), None)
         return None if newest is None or newest[1] < self.earliest_visible else newest
 
     def range(self, low: bytes | None = None, high: bytes | None = None, reverse: bool = False) -> Iterator[Row]:
-        """The entries of ids with ``low <= id < high``, in order of the ids' bytes."""
+        """The entries of ids with ``low <= id < high``, in the byte order of the ids."""
         rows = (row for segment in self.pieces() for row in segment.scan(low, high) if row[2] >= self.earliest_visible)
         return iter(sorted(rows, reverse=reverse))
 
@@ -225,7 +225,7 @@ class DeduplicationStore(SegmentedStore):
         return self.range()
 
     def _at(self, id_: int) -> DeduplicationSegment:
-        """A segment by its number, made when it is not there."""
+        """The segment with this number; created if missing."""
         segment = self._segments.setdefault(id_, DeduplicationSegment())
         assert isinstance(segment, DeduplicationSegment)
         return segment

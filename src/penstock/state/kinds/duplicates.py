@@ -37,10 +37,10 @@ class DuplicateWindowStore(JoinWindowStore):
     ):
         super().__init__(name, window_size, retention, in_memory, segment_interval)
         self.window_size = window_size
-        self._slots_a_segment, self._slot_width = self.segment_interval, 1  # a row a start, so a range of time is one
+        self._slots_a_segment, self._slot_width = self.segment_interval, 1  # a row for each start
 
     def put_all(self, keys: Binary, starts: IntArray, values: Values) -> None:
-        """Put values, in their order."""
+        """Put values, in order."""
         self.advance(int(starts.max()))
         kept = np.flatnonzero(self.visible(starts))
         rows = keys.take(pa.array(kept)).dictionary_encode()
@@ -52,7 +52,7 @@ class DuplicateWindowStore(JoinWindowStore):
     def scan_windows(
         self, low: bytes | None, high: bytes | None, earliest: int, latest: int, reverse: bool = False
     ) -> Iterator[WindowRow]:
-        """Key, start, value and timestamp of all keys with ``low <= key <= high`` in windows that begin in a range of
-        time, as they are now; by segment, key and start, or in memory by start and key."""
+        """Key, start, value and timestamp of all keys with ``low <= key <= high`` in windows that begin in a time
+        range, as they are now; sorted by segment, key and start, or in memory by start and key."""
         rows = super().scan_windows(low, high, earliest, latest, reverse)
         return by_start(rows, reverse) if self.in_memory else rows

@@ -1,4 +1,4 @@
-"""Updates of a table as a suppression holds them: packed into bytes, and back."""
+"""Updates of a table in the form in which a suppression holds them: packed into bytes, and unpacked."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _COUNT, _LENGTHS = 4, 8
 
 @dataclass(frozen=True, slots=True)
 class Updates(Rows):
-    """Some updates: new and old values, the value before the first of those that were held back (``prior``), record
-    headers, how many bytes each one counts as, the stream time when it came (``seen``), and where it came from."""
+    """Held updates: new and old values, the value before the first held update (``prior``), record headers, the bytes
+    that each update counts (``size``), the stream time at its arrival (``seen``), and its origin."""
 
     new: Binary
     old: Binary
@@ -45,8 +45,8 @@ class Updates(Rows):
     origins: Origins
 
     def pack(self) -> Binary:
-        """All of it in one value each: the size, the lengths of the parts and of the topic's name in 4 bytes, the time
-        in 8, the parts, the topic's name, its partition in 4 bytes, the offset in 8."""
+        """Pack each update into one value: the size, the lengths of the parts and of the topic's name in 4 bytes, the
+        time in 8, the parts, the topic's name, its partition in 4 bytes, the offset in 8."""
         parts = [self.new, self.old, self.prior, _pack_headers(self.headers, len(self.sizes))]
         head = np.empty((len(self.sizes), 8), "<i4")
         head[:, 0] = self.sizes
@@ -69,7 +69,7 @@ class Updates(Rows):
 
 
 def unpack(packed: Binary) -> Updates:
-    """The reverse of ``pack``; no value may be null."""
+    """The inverse of ``pack``; no value may be null."""
     where = spans(packed)
     head = items_at(where.data, where.start, ("<i4", 8))
     seen = np.ascontiguousarray(head[:, 6:]).view("<i8").ravel().astype(np.int64)
@@ -86,7 +86,7 @@ def unpack(packed: Binary) -> Updates:
 
 
 def _unpack_origins(where: Spans, start: IntArray, length: IntArray) -> Origins:
-    """Where updates came from, which stands at these starts; not in rows that were written before 0064."""
+    """The origins of updates, which begin at these starts; rows written before 0064 have none."""
     is_there = where.length > start - where.start
     known = is_there & (length >= 0)
     length = np.where(known, length, 0)
@@ -110,7 +110,8 @@ def no_updates() -> Updates:
 
 
 def _pack_headers(headers: Any, count: int) -> Binary:
-    """For each record the number of its headers, the lengths of their keys and values, then these; null for none."""
+    """For each record, the number of its headers, the lengths of their keys and values, then these; null if it has
+    none."""
     if headers is None:
         return nulls(count)
     counts = pc.list_value_length(headers).fill_null(0).to_numpy().astype(np.int64)
@@ -132,7 +133,7 @@ def _pack_headers(headers: Any, count: int) -> Binary:
 
 
 def _unpack_headers(packed: Binary) -> Any:
-    """The reverse of ``_pack_headers``."""
+    """The inverse of ``_pack_headers``."""
     if packed.null_count == len(packed):
         return None
     where, missing = spans(packed), null_mask(packed)

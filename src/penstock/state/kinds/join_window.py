@@ -1,4 +1,4 @@
-"""The stores of stream-stream joins: records by key and time, duplicates and all; and records that found no partner."""
+"""The stores of stream-stream joins: records by key and time, including duplicates; and records without a partner."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from penstock.state.transactional import ChangeSet
 
 
 class JoinWindowStore(SlottedStore):
-    """Records by key and timestamp; several of one key and timestamp are kept in the order in which they came.
+    """Records by key and timestamp; records of the same key and timestamp are kept in the order of their arrival.
 
-    What a key has in a stretch of time (a slot) is one row, so that the records around another one are found with a
-    look-up or two and no scan. A segment is a number of slots.
+    A row holds the records of a key in a stretch of time (a slot), so one or two look-ups find the records around
+    another one, without a scan. A segment consists of several slots.
 
     Args:
         name: the store's name.
-        reach: how far around a record its partners lie, in milliseconds.
+        reach: the largest time difference between a record and its partners, in milliseconds.
         retention: milliseconds for which records are kept.
         in_memory: keep all rows in memory.
     """
 
     content = "one side of a join"
     keeps_timestamps = False
-    """Whether records have a timestamp beside their time."""
+    """True if records have a timestamp in addition to their time."""
 
     def __init__(
         self, name: str, reach: int, retention: int, in_memory: bool = False, segment_interval: int | None = None
@@ -46,7 +46,7 @@ class JoinWindowStore(SlottedStore):
         self._slot_width = -(-self.segment_interval // self._slots_a_segment)
 
     def load(self, keys: Keys, earliest: IntArray, latest: IntArray) -> Entries:
-        """The records of distinct keys in a range of time, each key's own, and more; sorted by key, time and arrival.
+        """The records of distinct keys, each in its own time range, and possibly more; sorted by key, time and arrival.
 
         ``row`` is the number of the key, ``first`` the timestamp.
         """
@@ -60,7 +60,7 @@ class JoinWindowStore(SlottedStore):
         return Entries(owner[entries.row], entries.first, entries.second, entries.data)
 
     def _held_slots(self) -> tuple[int, int]:
-        """The first and the last slot in which there may be something."""
+        """The first and the last slot that may contain records."""
         held = [*self._segments, *self._expired]
         if not held:
             return 0, -1
@@ -69,7 +69,7 @@ class JoinWindowStore(SlottedStore):
     def append(
         self, keys: Keys, codes: IntArray, times: IntArray, data: Binary, timestamps: IntArray | None = None
     ) -> None:
-        """Put records, in the order in which they came; with a timestamp beside their time, if it is to be kept."""
+        """Put records, in the order of their arrival; with a timestamp in addition to their time, if it is kept."""
         if not len(codes):
             return
         slots, named = numbered(self._slots(times), int(codes.max()) + 1)
@@ -84,7 +84,7 @@ class JoinWindowStore(SlottedStore):
         self.put(located, Values(pack(every, len(places)), latest))
 
     def fetch(self, key: bytes, earliest: int, latest: int, reverse: bool = False) -> Iterator[tuple[int, bytes, int]]:
-        """The records of one key in a range of time, ends included: timestamp, value, timestamp."""
+        """The records of one key in a time range, both ends included: timestamp, value, timestamp."""
         first = max(earliest, self.earliest_visible, 0)
         rows = self.scan_key(key, *self._slots_between(first, latest), reverse)
         return (row[1:] for row in self._taken_apart(rows, first, latest, reverse))
@@ -92,8 +92,8 @@ class JoinWindowStore(SlottedStore):
     def scan_windows(
         self, low: bytes | None, high: bytes | None, earliest: int, latest: int, reverse: bool = False
     ) -> Iterator[WindowRow]:
-        """The records of a range of keys (None: no bound) in a range of time, ends included, by segment, key and
-        time: key, timestamp, value and timestamp."""
+        """The records of a range of keys (None: no bound) in a time range, both ends included: key, timestamp, value
+        and timestamp, sorted by segment, key and time."""
         first = max(earliest, self.earliest_visible, 0)
         rows = self.scan_keys(low, high, *self._slots_between(first, latest), reverse)
         return self._taken_apart(rows, first, latest, reverse)
@@ -102,7 +102,7 @@ class JoinWindowStore(SlottedStore):
         return self.scan_windows(None, None, 0, MAX_MS, reverse)
 
     def _taken_apart(self, rows: Iterator[KeyedRow], earliest: int, latest: int, reverse: bool) -> Iterator[WindowRow]:
-        """The records of rows that lie in a range of time, ends included."""
+        """Unpack the records of rows that are in a time range, both ends included."""
         keeps = self.keeps_timestamps
         for key, _, packed, _ in rows:
             entries = unpack_one(packed)
@@ -112,22 +112,22 @@ class JoinWindowStore(SlottedStore):
 
 
 def _joined(there: Entries, new: Entries) -> Entries:
-    """Both, by row and time; equal times in the order in which they came."""
+    """Both, by row and time; equal times in the order of arrival."""
     every = there.join(new)
     return every.take(np.lexsort((every.first, every.row)))
 
 
 NEVER = 2**63 - 1
-"""The lowest time of no records at all."""
+"""The lowest time if there are no records."""
 
 
 class WaitingStore(KeyValueStore):
-    """Records without a partner so far, by time, side and key, as Kafka Streams orders them.
+    """Records that have no partner yet, sorted by time, side and key, as in Kafka Streams.
 
-    A key is the timestamp in 8 bytes, a byte that is 1 for the left side, and the record's key; its value are the
-    values of all such records.
+    A key consists of the timestamp in 8 bytes, a byte that is 1 for the left side, and the record's key. Its value has
+    the values of all such records.
 
-    ``min_time`` is the time up to which nothing needs to be looked for.
+    ``min_time`` is a time before which no record needs to be checked.
     """
 
     content = "records that wait for a partner"
@@ -141,7 +141,7 @@ class WaitingStore(KeyValueStore):
 
     @property
     def counts(self) -> dict[bytes, int]:
-        """How many records wait, by key."""
+        """The number of waiting records, by key."""
         if self._queue is None:
             rows = list(self.range())
             self._counts = {key: int.from_bytes(value[:4], "big") for key, value, _ in rows}
@@ -149,13 +149,13 @@ class WaitingStore(KeyValueStore):
         return self._counts
 
     def queue(self) -> list[bytes]:
-        """The keys that wait, as a sorted list; some of them may be gone already, or be there twice."""
+        """The waiting keys as a sorted list; some of them may be gone already, or occur twice."""
         assert self.counts is not None
         assert self._queue is not None
         return self._queue
 
     def write(self, changed: dict[bytes, list[bytes] | None]) -> None:
-        """Write the values that wait under some keys; None for those that do not wait any more."""
+        """Write the values that wait under some keys; None for keys that no longer wait."""
         if not changed:
             return
         keys = Keys(binary(list(changed)))
@@ -166,7 +166,7 @@ class WaitingStore(KeyValueStore):
         self.put(self.locate(keys), Values(pack(entries, len(keys)), np.zeros(len(keys), np.int64)))
 
     def values_of(self, keys: list[bytes]) -> list[list[bytes]]:
-        """The values that wait under distinct keys, in the order in which they came."""
+        """The values that wait under distinct keys, in the order of their arrival."""
         packed = self.get(Keys(binary(keys))).data.to_pylist()
         return [[] if value is None else [data for _, _, data in unpack_one(value)] for value in packed]
 

@@ -31,11 +31,11 @@ class KeyValueStore(StateStore):
         self.name = name
         self.in_memory = in_memory
         self.shows_committed = False
-        """Whether it knows as well what keys had when the running transaction began."""
+        """True if the store also knows the values from before the running transaction."""
         self._piece = TransactionalRows()
 
     def show_committed(self) -> None:
-        """From the next transaction on, know as well what keys had when it began."""
+        """Keep the values from before the transaction, from the next transaction on."""
         self.shows_committed = True
         self._piece.replaced = Replaced()
 
@@ -57,19 +57,19 @@ class KeyValueStore(StateStore):
         located.put(values)
 
     def delete(self, located: Located) -> None:
-        """Take the values of keys away."""
+        """Delete the values of keys."""
         located.put(Values(nulls(len(located.keys)), np.full(len(located.keys), -1, np.int64)))
 
     def get(self, keys: Keys, committed: bool = False) -> Values:
-        """The values of distinct keys, or those that they had when the running transaction began."""
+        """The values of distinct keys, or those from before the running transaction."""
         return self._piece.look_up(keys, committed)
 
     def get_one(self, key: bytes) -> tuple[bytes, int] | None:
-        """The value and timestamp of one key, None when it has none."""
+        """The value and timestamp of one key; None if it has none."""
         return self._piece.get_one(key)
 
     def range(self, low: bytes | None = None, high: bytes | None = None, reverse: bool = False) -> Iterator[Row]:
-        """The rows with ``low <= key < high``, in order of the keys' bytes."""
+        """The rows with ``low <= key < high``, in the byte order of the keys."""
         return self._piece.scan(low, high, reverse)
 
     def prefix_scan(self, prefix: bytes, reverse: bool = False) -> Iterator[Row]:
@@ -77,7 +77,7 @@ class KeyValueStore(StateStore):
         return self._piece.prefix_scan(prefix, reverse)
 
     def approximate_num_entries(self) -> int:
-        """How many rows there are; of those that are on disk only, about."""
+        """The number of rows; approximate for those that are only on disk."""
         return self._piece.approximate_num_entries()
 
     def rows(self) -> Iterator[Row]:

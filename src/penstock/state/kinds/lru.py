@@ -1,4 +1,4 @@
-"""A key-value store of so many entries, which forgets the one that was not used for longest."""
+"""A key-value store with a maximum number of entries, which evicts the least recently used one."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from penstock.state.transactional import ChangeSet, Row, pack_all
 
 
 class LruStore(KeyValueStore):
-    """The latest value of some keys, together with the order in which they were used.
+    """The latest value of some keys, together with the order of their use.
 
-    Whoever uses entries says so by writing them anew with a higher number, and takes those away that are too many; see
-    ``state/records/lru.py``. In its rows the number is in the timestamp's place, and the timestamp in front of the
+    The record view marks entries as used by writing them again with a higher number, and removes surplus entries; see
+    ``state/records/lru.py``. In the rows, the number takes the place of the timestamp, and the timestamp precedes the
     value.
     """
 
     content = "LruStore"
-    """As all starts have written it down."""
+    """As every start has recorded it."""
 
     def __init__(self, name: str, max_entries: int):
         super().__init__(name, in_memory=True)
         self.max_entries = max_entries
         self.version = 0
-        """Changes whenever rows change that nobody wrote here: they were restored, or rolled back."""
+        """Changes whenever rows change other than by a write here: by a restore or a rollback."""
 
     # --- in order of use -----------------------------------------------------------------------------------------
 
     def in_order_of_use(self) -> tuple[list[Row], int]:
-        """All rows, the one that was not used for longest first; and the number of the next use."""
+        """All rows, the least recently used one first; and the number of the next use."""
         rows = sorted(super().range(), key=lambda row: row[2])
         return [_own(row) for row in rows], rows[-1][2] + 1 if rows else 0
 
     def put_in_order(self, keys: Keys, values: Values, first_use: int) -> None:
-        """Write entries as they were used, one after the other; null takes one away."""
+        """Write entries in the order of their use; null removes an entry."""
         self.put(self.locate(keys), Values(pack_all(values), np.arange(len(keys)) + first_use))
 
     # --- as any key-value store ----------------------------------------------------------------------------------

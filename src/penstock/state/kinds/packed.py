@@ -1,4 +1,5 @@
-"""Stores in which a row holds what a key has in a stretch of time: sessions, or windows that begin at any time."""
+"""Stores in which a row holds all entries of a key in a stretch of time: sessions, or windows that begin at any
+time."""
 
 from __future__ import annotations
 
@@ -19,11 +20,11 @@ from penstock.state.kinds.slots import SlottedStore
 _MOST_SLOTS = 1000
 
 KeyedEntry = tuple[bytes, tuple[int, int, bytes]]
-"""A key, and of one entry of it both numbers and the data."""
+"""A key, and both numbers and the data of one of its entries."""
 
 
 class Loaded(NamedTuple):
-    """What was found of some keys, sorted by key and then by both numbers."""
+    """The loaded entries of some keys, sorted by key and then by both numbers."""
 
     keys: Keys
     entries: Entries
@@ -31,9 +32,9 @@ class Loaded(NamedTuple):
 
 
 class PackedStore(SlottedStore):
-    """Several entries in a row: those of a key whose first number, a time, lies in the same stretch of time, a slot.
+    """Several entries in a row: those of a key whose first number, a time, is in the same stretch of time, a slot.
 
-    So what lies around a record is found with a look-up or two and no scan. A segment is a number of slots.
+    So one or two look-ups find the entries around a record, without a scan. A segment consists of several slots.
 
     Args:
         name: the store's name.
@@ -62,14 +63,14 @@ class PackedStore(SlottedStore):
     def load_range(
         self, keys: Keys, earliest: IntArray, latest: IntArray, unseen_from: int | None = None, to_write: bool = True
     ) -> Loaded:
-        """What distinct keys have in ranges of time, each key its own; and what lies in one row with it.
+        """Load the entries of distinct keys, each in its own time range, and the other entries of the same rows.
 
         Args:
             keys: the keys.
-            earliest: where the range of each key begins.
-            latest: where it ends, itself included.
-            unseen_from: the earliest first number that matters although it is not visible any more.
-            to_write: whether there will be writes, so that rows are made where there are none.
+            earliest: the start of each key's range.
+            latest: the end of each key's range, included.
+            unseen_from: the earliest first number that matters although it is no longer visible.
+            to_write: True if writes follow, so that missing rows are created.
         """
         low = self._slots(np.maximum(earliest, max(self._kept_from(unseen_from), 0)))
         high = self._slots(np.clip(latest, 0, max(self.observed_stream_time, 0)))
@@ -81,7 +82,7 @@ class PackedStore(SlottedStore):
         return Loaded(keys, Entries(owner[entries.row], entries.first, entries.second, entries.data))
 
     def of_times(self, earliest: int, latest: int) -> Loaded | None:
-        """All entries of a range of time, ends included, also those that are not visible any more; None without any."""
+        """All entries in a time range, both ends included, also invisible ones; None if there are none."""
         if latest < earliest:
             return None
         first, last = self._slots(np.array([earliest, latest])).tolist()
@@ -94,7 +95,7 @@ class PackedStore(SlottedStore):
         return Loaded(Keys(keys.data), entries.take(inside))
 
     def write(self, loaded: Loaded, removed: BoolArray, new: Entries, unseen_from: int | None = None) -> None:
-        """Take entries out that were loaded, and put new ones in; those that are not visible are forgotten."""
+        """Remove loaded entries and put new ones; those that are not visible are discarded."""
         old = loaded.entries
         slot_of_old, slot_of_new = self._slots(old.first), self._slots(new.first)
         slots = np.concatenate([slot_of_old, slot_of_new])
@@ -118,12 +119,12 @@ class PackedStore(SlottedStore):
         self.put(located, Values(pack(entries, len(codes)), last))
 
     def put_entries(self, names: Binary, new: Entries, by_both: bool) -> None:
-        """Write entries by key and first number, or both numbers; null takes one away.
+        """Write entries by key and first number, or by both numbers; null removes an entry.
 
         Args:
             names: the keys, each with its entry.
-            new: the entries; what their rows are does not matter.
-            by_both: whether entries of one key may have equal first numbers.
+            new: the entries; their rows are ignored.
+            by_both: True if entries of one key may have equal first numbers.
         """
         self.advance(int(new.first.max()))
         rows = names.dictionary_encode()
@@ -143,9 +144,9 @@ class PackedStore(SlottedStore):
     # --- one entry after the other -------------------------------------------------------------------------------
 
     def entries_of(self, key: bytes, earliest: int, latest: int, reverse: bool = False) -> Iterator[KeyedEntry]:
-        """The entries of one key whose first numbers lie in a range, ends included, in their order or backwards.
+        """The entries of one key whose first numbers are in a range, both ends included, in order or backwards.
 
-        Nothing is brought into memory, nor is visibility looked at.
+        Loads nothing into memory, and ignores visibility.
         """
         first, last = self._slots_between(earliest, latest)
         return _taken_apart(self.scan_key(key, first, last, reverse), earliest, latest, reverse)
@@ -153,7 +154,8 @@ class PackedStore(SlottedStore):
     def entries_between(
         self, low: bytes | None, high: bytes | None, earliest: int, latest: int, reverse: bool = False
     ) -> Iterator[KeyedEntry]:
-        """The entries of a range of keys (None: no bound) whose first numbers lie in a range, by segment and key."""
+        """The entries of a range of keys (None: no bound) whose first numbers are in a range, sorted by segment and
+        key."""
         first, last = self._slots_between(earliest, latest)
         return _taken_apart(self.scan_keys(low, high, first, last, reverse), earliest, latest, reverse)
 

@@ -22,20 +22,20 @@ KeyedRow = tuple[bytes, int, bytes, int]
 """The two parts of a row's key, its value, its timestamp."""
 
 _SAMPLE = 100
-"""Of so many rows it is taken how many entries they have on average."""
+"""The number of rows sampled for the average number of entries per row."""
 _MOST_COUNTED = 10_000
-"""Of so many rows in memory it is counted."""
+"""The largest number of rows in memory whose entries are counted."""
 _HIGHEST = b"\xff" * 9
 
 
 class SegmentRows(TransactionalRows):
-    """The rows of one stretch of time; it meets the disk only if it lives to see a flush."""
+    """The rows of one stretch of time; they reach the disk only if the segment still exists at a flush."""
 
     def _logical(self, keys: Binary) -> Keys:
         return Keys(without_last(keys, 8), last_numbers(keys))
 
     def between(self, earliest: int, latest: int) -> tuple[Keys, Values]:
-        """The rows of a range of times, ends included."""
+        """The rows in a time range, both ends included."""
         if self.base is not None and not self.is_all_here:
             for some, packed in self.base.blocks(None, None, READ_AT_ONCE):
                 keys = binary(some)
@@ -45,14 +45,15 @@ class SegmentRows(TransactionalRows):
         return self._between(earliest, latest)
 
     def approximate_of_times(self, earliest: int, share: float) -> int:
-        """How many rows have a time or a later one: of those that are on disk only, this share."""
+        """The number of rows at or after a time: of the rows that are only on disk, ``share`` of them."""
         if share == 1:
             return self.approximate_num_entries()
         here = self._table.present() & (self._table.times() >= earliest)
         return int(np.count_nonzero(here)) + round(share * self._approximate_on_disk())
 
     def approximate_entries(self, slot: int, earliest: int, share: float) -> int:
-        """How many entries rows have that hold several, from a slot on, and in that from a time on; as above."""
+        """The number of entries in rows with several entries, from a slot and in it from a time on; ``share`` as
+        above."""
         if share == 1:
             count = self.approximate_num_entries()
             return round(count * self._entries_a_row()) if count else 0
@@ -64,7 +65,7 @@ class SegmentRows(TransactionalRows):
         return found + round(on_disk * self._entries_a_row()) if on_disk else found
 
     def _entries_a_row(self) -> float:
-        """How many entries rows have on average: some of those in memory, or else the first ones on disk."""
+        """The average number of entries per row, from some rows in memory, or else the first ones on disk."""
         rows = np.flatnonzero(self._table.present())
         counts = self._table.heads(rows[:: len(rows) // _MOST_COUNTED + 1])
         if not len(counts) and self.base is not None:
@@ -74,10 +75,10 @@ class SegmentRows(TransactionalRows):
 
 
 class SegmentedStore(StateStore):
-    """What stores by key and time have in common.
+    """The common part of stores by key and time.
 
-    Rows of times at or before the store's stream time minus the retention are not visible any more. They go away with
-    their segment, at the cost of dropping it, however many rows it has.
+    Rows at or before the store's stream time minus the retention are no longer visible. They are removed with their
+    segment, which costs the same whatever its number of rows.
 
     Args:
         name: the store's name.
@@ -94,9 +95,10 @@ class SegmentedStore(StateStore):
         self.in_memory = in_memory
         self.segment_interval = segment_interval or segment_interval_of(retention)
         self.keeps_beyond = 0
-        """Milliseconds for which rows are kept beyond the retention, unseen."""
+        """Milliseconds for which invisible rows are kept beyond the retention."""
         self.keeps_expired = False
-        """Whether segments that the running transaction lets go of can be read until its end even if it made them."""
+        """True if segments that the running transaction removes stay readable until its end, even if it created
+        them."""
         self.observed_stream_time = -1
         self._committed_stream_time = -1
         self._segments: dict[int, SegmentRows] = {}
@@ -119,11 +121,11 @@ class SegmentedStore(StateStore):
     # --- segments ------------------------------------------------------------------------------------------------
 
     def _segment_ids(self, times: IntArray) -> IntArray:
-        """The segments that the second parts of keys belong to."""
+        """The segments of the second parts of keys."""
         return times // self.segment_interval
 
     def locate(self, keys: Keys, all_are_put: bool = False) -> Located:
-        """Look up distinct pairs of key and time; those of segments that are gone stay without a row."""
+        """Look up distinct pairs of key and time; those in removed segments get no row."""
         assert keys.times is not None
         ids = self._segment_ids(keys.times)
         oldest = self.oldest_live_segment()
@@ -141,8 +143,8 @@ class SegmentedStore(StateStore):
         return Located(keys, parts)
 
     def look_up(self, keys: Keys) -> Values:
-        """The values of distinct pairs of key and time, no matter whether they can still be seen; of what the
-        running transaction let go of, too."""
+        """The values of distinct pairs of key and time, visible or not, including those that the running transaction
+        removed."""
         assert keys.times is not None
         ids = self._segment_ids(keys.times)
         timestamps, entries = np.full(len(ids), -1, np.int64), np.full(len(ids), -1, np.int64)
@@ -159,7 +161,7 @@ class SegmentedStore(StateStore):
         return Values(concat(found).take(pa.array(entries, mask=entries < 0)), timestamps)
 
     def look_up_one(self, key: bytes, time: int) -> tuple[bytes, int] | None:
-        """The value and timestamp of one pair of key and time, no matter whether it can still be seen."""
+        """The value and timestamp of one pair of key and time, visible or not."""
         segment = self._segments.get(time // self.segment_interval)
         return None if segment is None else segment.get_one(key, time)
 
@@ -171,35 +173,35 @@ class SegmentedStore(StateStore):
         return sum(segment.approximate_of_times(earliest, self.visible_share(id_)) for id_, segment in segments)
 
     def visible_share(self, id_: int) -> float:
-        """Which part of a segment's time up to now can still be seen."""
+        """The fraction of a segment's time up to now that is still visible."""
         first, last = id_ * self.segment_interval, self.observed_stream_time
         last = max(min(last, first + self.segment_interval - 1), first)
         return max(last - max(first, self.earliest_visible) + 1, 0) / (last - first + 1)
 
     def advance(self, stream_time: int) -> None:
-        """Move the store's stream time and let go of the segments that lie wholly in the past."""
+        """Advance the store's stream time and remove segments that have expired completely."""
         if stream_time > self.observed_stream_time:
             self.observed_stream_time = stream_time
             oldest = self.oldest_live_segment()
             for id_ in [id_ for id_ in self._segments if id_ < oldest]:
                 segment = self._segments.pop(id_)
-                # A rollback brings it back, results may be in it, or somebody wants to know what has gone.
+                # a rollback restores it, results may be in it, or a caller asks for removed windows
                 if segment.has_committed or self.keeps_beyond or self.keeps_expired:
                     self._expired[id_] = segment
 
     def windows_between(self, earliest: int, latest: int) -> Binary:
-        """The windowed keys of a range of the times that they expire by, ends included; as ``between``."""
+        """The windowed keys that expire in a time range, both ends included; like ``between``."""
         found = self.between(earliest, latest)
         return nulls(0) if found is None else physical_keys(found[0])
 
     def times_of(self, windows: Binary) -> IntArray:
-        """The times that windowed keys expire by."""
+        """The times by which windowed keys expire."""
         return last_numbers(windows)
 
     def refused_before(self, stream_times: IntArray) -> IntArray:
-        """The earliest time that the store takes at each of these stream times; what is older counts as a drop.
+        """The earliest time that the store accepts at each of these stream times; older records count as drops.
 
-        As in Kafka Streams, a store on disk takes what belongs to a segment that is still there, seen or not.
+        As in Kafka Streams, a store on disk accepts records of segments that still exist, visible or not.
         """
         last_gone = stream_times - self.retention
         if self.in_memory:
@@ -207,25 +209,25 @@ class SegmentedStore(StateStore):
         return np.maximum(last_gone, 0) // self.segment_interval * self.segment_interval  # no time is below 0
 
     def refuses(self, time: int, stream_time: int) -> bool:
-        """Whether what is of this time counts as a drop at this stream time."""
+        """True if a record of this time counts as a drop at this stream time."""
         return bool(time < self.refused_before(np.array([stream_time]))[0])
 
     @property
     def earliest_visible(self) -> int:
-        """The earliest time that can still be seen."""
+        """The earliest time that is still visible."""
         return self.observed_stream_time - self.retention + 1
 
     def visible(self, times: IntArray) -> BoolArray:
-        """Which times can still be seen."""
+        """True for times that are still visible."""
         return times >= self.earliest_visible
 
     def oldest_live_segment(self) -> int:
         return (self.earliest_visible - self.keeps_beyond) // self.segment_interval
 
     def between(self, earliest: int, latest: int) -> tuple[Keys, Values] | None:
-        """The rows of a range of times, ends included, also those that are not visible any more; None without any.
+        """The rows in a time range, both ends included, visible or not; None if there are none.
 
-        Rows of segments that this transaction let go of are among them.
+        They include rows of segments that this transaction has removed.
         """
         if latest < earliest:
             return None
@@ -243,8 +245,8 @@ class SegmentedStore(StateStore):
     # --- one row after the other ---------------------------------------------------------------------------------
 
     def scan_key(self, key: bytes, earliest: int, latest: int, reverse: bool = False) -> Iterator[KeyedRow]:
-        """The rows of one key, as they are now, in a range of the second parts of keys, ends included, by segment and
-        second part. Nothing is brought into memory, nor is visibility looked at."""
+        """The rows of one key, as they are now, whose second parts are in a range, both ends included, by segment and
+        second part. Loads nothing into memory, and ignores visibility."""
         if latest < earliest:
             return iter(())
         low, high = key + earliest.to_bytes(8, "big"), key + (latest + 1).to_bytes(8, "big")
@@ -254,8 +256,8 @@ class SegmentedStore(StateStore):
     def scan_keys(
         self, low: bytes | None, high: bytes | None, earliest: int, latest: int, reverse: bool = False
     ) -> Iterator[KeyedRow]:
-        """The rows of ``low <= key <= high`` (None: no bound), as they are now, in a range of second parts, ends
-        included, by segment, key and second part; as ``scan_key``."""
+        """The rows with ``low <= key <= high`` (None: no bound), as they are now, whose second parts are in a range,
+        both ends included, by segment, key and second part; like ``scan_key``."""
         if latest < earliest:
             return iter(())
         last = min(latest, max(self.observed_stream_time, 0)) + 1
@@ -266,7 +268,7 @@ class SegmentedStore(StateStore):
     def _scanned(
         self, low: bytes | None, high: bytes | None, earliest: int, latest: int, reverse: bool
     ) -> Iterator[KeyedRow]:
-        """The rows between two bounds of the bytes of both parts, of the segments that second parts reach."""
+        """The rows between two bounds of the bytes of both parts, in the segments of the second parts."""
         first, last = self._segment_ids(np.array([earliest, latest])).tolist()
         ids = [id_ for id_ in sorted(self._segments, reverse=reverse) if first <= id_ <= last]
         rows = chain.from_iterable([self._segments[id_].scan(low, high, reverse) for id_ in ids])
@@ -292,7 +294,7 @@ class SegmentedStore(StateStore):
     def flushed(self, database: Database) -> None:
         super().flushed(database)
         there = set(database.families())
-        for id_, segment in self._segments.items():  # one without rows, as a rollback leaves them, gets no family
+        for id_, segment in self._segments.items():  # a segment without rows, as a rollback leaves it, gets no family
             if segment.base is None and self._family(id_) in there:
                 segment.base = database.family(self._family(id_))
         for family in self._dropped:
@@ -315,12 +317,12 @@ class SegmentedStore(StateStore):
 
 
 def _beginnings_at(key: bytes, time: int) -> list[bytes]:
-    """What lies above the rows up to a time of the keys with which a key begins."""
+    """The first keys after the rows, up to a time, of each key that is a prefix of the given one."""
     return [key[:length] + time.to_bytes(8, "big") for length in range(len(key))]
 
 
 def segment_interval_of(retention: int, segments: int = 3) -> int:
-    """What one of so many segments covers, but at least a minute (KIP-94).
+    """The length of one of ``segments`` segments, but at least a minute (KIP-94).
 
     >>> segment_interval_of(600_000), segment_interval_of(1000)
     (300000, 60000)
@@ -329,5 +331,5 @@ def segment_interval_of(retention: int, segments: int = 3) -> int:
 
 
 def is_between(key: bytes, low: bytes | None, high: bytes | None) -> bool:
-    """Whether ``low <= key <= high``; None is no bound."""
+    """True if ``low <= key <= high``; None means no bound."""
     return (low is None or key >= low) and (high is None or key <= high)

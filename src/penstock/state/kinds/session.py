@@ -1,4 +1,4 @@
-"""The session store: values by key and session, in segments of time by the sessions' ends (KIP-94)."""
+"""The session store: values by key and session, in segments by the sessions' ends (KIP-94)."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ SessionRow = tuple[SessionKey, bytes]
 class SessionStore(PackedStore):
     """Values by key, start and end of a session; sessions are visible for the retention, counted from their end.
 
-    Of the entries of a row, the first number is a session's end and the second its start.
+    In the entries of a row, the first number is a session's end and the second its start.
 
     Args:
         name: the store's name.
         retention: milliseconds for which sessions are kept, by their end.
         in_memory: keep all rows in memory, and iterate by end.
         segment_interval: milliseconds that one segment covers.
-        gap: the gap between sessions of one key, from which follows how many of them a slot may hold.
+        gap: the gap between sessions of one key, which limits how many of them a slot may hold.
 
     >>> store = SessionStore("visits", retention=1000)
     >>> store.put_session(SessionKey(b"ann", 5, 9), b"2")
@@ -59,18 +59,18 @@ class SessionStore(PackedStore):
     def load(
         self, keys: Keys, earliest_ends: IntArray, unseen_from: int | None = None, to_write: bool = True
     ) -> Loaded:
-        """All sessions of distinct keys that end at some time or later, and what lies in one row with them.
+        """All sessions of distinct keys that end at or after a time, and the other sessions of the same rows.
 
         Args:
             keys: the keys.
             earliest_ends: for each key, the earliest end of interest.
-            unseen_from: the earliest end of sessions that matter although they are not visible any more.
-            to_write: whether there will be writes, so that rows are made where there are none.
+            unseen_from: the earliest end of sessions that matter although they are no longer visible.
+            to_write: True if writes follow, so that missing rows are created.
         """
         return self.load_range(keys, earliest_ends, np.array([self.observed_stream_time]), unseen_from, to_write)
 
     def slots_since(self, earliest_end: int) -> int:
-        """How many rows a key may have for sessions that end at some time or later."""
+        """The number of rows that a key may have for sessions that end at or after a time."""
         first = max(earliest_end, self.earliest_visible, 0)
         low, high = self._slots(np.array([first, max(self.observed_stream_time, first)])).tolist()
         return high - low + 1  # type: ignore[no-any-return]
@@ -90,10 +90,10 @@ class SessionStore(PackedStore):
         return last_numbers(without_last(windows, 8))
 
     def look_up_sessions(self, sessions: Binary) -> Values:
-        """The values of distinct sessions, no matter whether they can still be seen, with their ends as timestamps.
+        """The values of distinct sessions, visible or not, with their ends as timestamps.
 
         Args:
-            sessions: key, end and start of each, as ``SessionWindowedSerde`` has them.
+            sessions: key, end and start of each, in the encoding of ``SessionWindowedSerde``.
         """
         ends = self.times_of(sessions)
         rows = physical_keys(Keys(without_last(sessions, 16), self._slots(ends))).dictionary_encode()
@@ -107,7 +107,7 @@ class SessionStore(PackedStore):
     # --- a session at a time -------------------------------------------------------------------------------------
 
     def put_session(self, session: SessionKey, value: bytes | None) -> bool:
-        """Write the value of a session; False if it ended too long ago to be stored. None removes it."""
+        """Write the value of a session; None removes it. Return False if it ended too long ago to be stored."""
         self.advance(session.end)
         if session.end < self.earliest_visible:
             return False
@@ -139,8 +139,8 @@ class SessionStore(PackedStore):
         latest_start: int,
         reverse: bool = False,
     ) -> Iterator[SessionRow]:
-        """The sessions of ``low <= key <= high`` with ``end >= earliest_end`` and ``start <= latest_start``, as they
-        are now; by segment, key, end and start, or in memory by end, key and start."""
+        """The sessions with ``low <= key <= high``, ``end >= earliest_end`` and ``start <= latest_start``, as they are
+        now; by segment, key, end and start, or in memory by end, key and start."""
         first = max(earliest_end, self.earliest_visible, 0)
         found = self.entries_between(low, high, first, MAX_MS, reverse)
         rows = ((SessionKey(key, s, e), value) for key, (e, s, value) in found if s <= latest_start)
@@ -153,7 +153,7 @@ class SessionStore(PackedStore):
         return self.find_sessions(key, 0, MAX_MS, reverse)
 
     def fetch_session(self, key: bytes, start: int, end: int) -> bytes | None:
-        """The value of one session, None when there is none."""
+        """The value of one session; None if there is none."""
         first = max(end, self.earliest_visible, 0)
         return next((value for _, (_, s, value) in self.entries_of(key, first, end) if s == start), None)
 

@@ -19,19 +19,19 @@ from penstock.state.transactional import physical_keys
 class SlidingStore(PackedStore):
     """Values by key and window start; windows are visible for the retention, counted from their start.
 
-    Of the entries of a row, the first number is a window's start and the second its timestamp.
+    In the entries of a row, the first number is a window's start and the second its timestamp.
     """
 
     content = "sliding windows"
 
     def fetch(self, key: bytes, earliest: int, latest: int, reverse: bool = False) -> Iterator[tuple[int, bytes, int]]:
-        """The windows of one key that begin in a range of time, ends included: start, value, timestamp."""
+        """The windows of one key that begin in a time range, both ends included: start, value, timestamp."""
         first = max(earliest, self.earliest_visible, 0)
         found = self.entries_of(key, first, latest, reverse)
         return ((start, value, timestamp) for _, (start, timestamp, value) in found)
 
     def look_up_one(self, key: bytes, time: int) -> tuple[bytes, int] | None:
-        """The value and timestamp of one window, None when it has none."""
+        """The value and timestamp of one window; None if it has none."""
         found = next(self.fetch(key, time, time), None)
         return None if found is None else found[1:]
 
@@ -41,7 +41,7 @@ class SlidingStore(PackedStore):
         self.put_entries(keys.data, Entries(keys.times, keys.times, values.timestamps, values.data), by_both=False)
 
     def look_up(self, keys: Keys) -> Values:
-        """The values of distinct pairs of key and start, no matter whether they can still be seen."""
+        """The values of distinct pairs of key and start, visible or not."""
         assert keys.times is not None
         slots = self._slots(keys.times)
         rows = physical_keys(Keys(keys.data, slots)).dictionary_encode().indices.to_numpy().astype(np.int64)
@@ -65,7 +65,7 @@ class SlidingStore(PackedStore):
     def scan_windows(
         self, low: bytes | None, high: bytes | None, earliest: int, latest: int, reverse: bool = False
     ) -> Iterator[WindowRow]:
-        """The windows of ``low <= key <= high`` that begin in a range of time, ends included, as they are now: by
+        """The windows with ``low <= key <= high`` that begin in a time range, both ends included, as they are now: by
         segment, key and start; from a store in memory by start and key."""
         found = self.entries_between(low, high, max(earliest, self.earliest_visible, 0), latest, reverse)
         rows = ((key, start, value, timestamp) for key, (start, timestamp, value) in found)

@@ -1,4 +1,4 @@
-"""Stores whose rows hold what a key has in a stretch of time, a slot."""
+"""Stores in which a row holds all entries of a key in a stretch of time, a slot."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from penstock.state.kinds.segments import SegmentedStore
 
 
 class SlottedStore(SegmentedStore):
-    """A row for each key and slot, so that what lies around a record is found with a look-up or two and no scan.
+    """A row for each key and slot, so that one or two look-ups find the entries around a record, without a scan.
 
-    A segment is a number of slots.
+    A segment consists of several slots.
     """
 
     _slot_width: int
@@ -20,12 +20,12 @@ class SlottedStore(SegmentedStore):
     _slots_a_segment: int
 
     def _slots(self, times: IntArray) -> IntArray:
-        """The numbers of the slots that times belong to, ascending with the time."""
+        """The slot numbers of times, ascending with the time."""
         within = times % self.segment_interval // self._slot_width
         return times // self.segment_interval * self._slots_a_segment + within
 
     def _slots_between(self, earliest: int, latest: int) -> tuple[int, int]:
-        """The first and the last slot of a range of time, as far as stream time has come."""
+        """The first and the last slot of a time range, up to stream time."""
         latest = min(latest, max(self.observed_stream_time, 0))
         first, last = self._slots(np.array([min(earliest, MAX_MS), latest])).tolist()
         return first, last
@@ -34,7 +34,7 @@ class SlottedStore(SegmentedStore):
         return times // self._slots_a_segment
 
     def approximate_rows(self) -> int:
-        """How many entries the rows hold that can be seen, about."""
+        """The approximate number of visible entries."""
         earliest = max(self.earliest_visible, 0)
         [slot] = self._slots(np.array([earliest])).tolist()
         segments = self._segments.items()

@@ -1,4 +1,4 @@
-"""The subscription store of a foreign-key join: which rows of the left table name which row of the right one."""
+"""The subscription store of a foreign-key join: which left rows name which right row."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _LENGTH = 4
 
 
 class Subscribers(NamedTuple):
-    """The subscriptions to some foreign keys, by foreign key and then by the bytes of the left key."""
+    """The subscriptions to some foreign keys, sorted by foreign key and then by the bytes of the left key."""
 
     foreign: IntArray
-    """The number of each one's foreign key."""
+    """The number of each subscription's foreign key."""
     left: Binary
     keys: Keys
-    """Under which they are kept."""
+    """The keys under which the subscriptions are stored."""
     values: Values
 
 
 class SubscriptionStore(KeyValueStore):
     """The left values by foreign key and left key.
 
-    An index of the rows in memory by their foreign keys is made when it is first asked, and brought up to date then.
+    An index of the rows in memory by foreign key is built at its first use, and updated at each later use.
     """
 
     content = "subscriptions of a foreign-key join"
@@ -47,7 +47,8 @@ class SubscriptionStore(KeyValueStore):
         return super().nbytes + self._index.nbytes
 
     def subscribers(self, foreign: Keys, more: Keys | None = None) -> Subscribers:
-        """The subscriptions to distinct foreign keys, and of the keys in ``more`` those to them, there or not."""
+        """The subscriptions to distinct foreign keys. Of the keys in ``more``, those to these foreign keys are
+        included, stored or not."""
         piece = self._piece
         if piece.base is not None and not piece.is_all_here:
             self._bring(foreign.data)
@@ -83,7 +84,7 @@ class SubscriptionStore(KeyValueStore):
         self._index, self._indexed = GroupIndex(), 0
 
     def _bring(self, foreign: Binary) -> None:
-        """Bring what the disk has for foreign keys into memory."""
+        """Load the rows of foreign keys from disk into memory."""
         assert self._piece.base is not None
         prefixes = [len(key).to_bytes(_LENGTH, "big") + key for key in foreign.to_pylist()]
         found = [key for prefix in prefixes for key, _ in self._piece.base.scan(prefix, after_prefix(prefix))]
@@ -92,7 +93,7 @@ class SubscriptionStore(KeyValueStore):
 
 
 def combined_keys(foreign: Binary, left: Binary) -> Binary:
-    """Foreign keys and left keys in one: the foreign key's length in 4 bytes, the foreign key, the left key.
+    """Combine foreign keys and left keys: the foreign key's length in 4 bytes, the foreign key, the left key.
 
     >>> keys = combined_keys(pa.array([b"f"], pa.binary()), pa.array([b"key"], pa.binary()))
     >>> [part.to_pylist() for part in split_keys(keys)]

@@ -1,9 +1,10 @@
 """A key-value store that a user brings (KIP-892).
 
-The engine keeps the running transaction in columns as for its own stores, with the user's store below them: it is asked
-for what is not in memory, and given what the transaction wrote once that is committed. One that knows transactions gets
-it before the commit, in a transaction, so what can fail fails before anything counts. The task's database has a copy of
-all rows; it is the changelog from which a store that is new, lost or behind is brought up.
+The engine keeps the running transaction in columns, as for its own stores, with the user's store below them. It reads
+rows that are not in memory from the user's store, and writes to it once a transaction is committed. A store with
+transactions receives the writes before the commit, in a transaction, so that errors occur before the commit counts. The
+task's database has a copy of all rows. This copy is the changelog from which a store that is new, lost or behind is
+restored.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from penstock.state.wrappers import TransactionalKeyValueStore
 
 
 class UserStore(KeyValueStore):
-    """A key-value store whose rows lie in an object of a user's class.
+    """A key-value store whose rows are in an object of a user's class.
 
     Args:
         name: the store's name.
-        supplier: gives a new object with each ``get()``.
-        timestamped: whether values have timestamps, as those of tables do.
+        supplier: returns a new object from each ``get()``.
+        timestamped: True if values have timestamps, like those of tables.
     """
 
     needs_folder = True
@@ -50,13 +51,13 @@ class UserStore(KeyValueStore):
         self._restored: list[ChangeSet] = []
         self._is_prepared = False
         self._at = -1
-        """The commit that the user's store is at."""
+        """The commit of the rows in the user's store."""
 
     # --- opening -------------------------------------------------------------------------------------------------
 
     def init(self, context: StateStoreContext, root: interface.StateStore) -> None:
         assert isinstance(context, TaskContext)
-        if context.reads_only:  # the copy is all they need
+        if context.reads_only:  # they need only the copy
             super().init(context, root)
             return
         self._context = context
@@ -66,13 +67,13 @@ class UserStore(KeyValueStore):
         rows = self._own, self._keeps_timestamps, context.restore_callbacks.get(self.name)
         self._rows = UserRows(*rows)
         self._bring_up(context)
-        self._rows = UserRows(*rows)  # which may not be empty any more
+        self._rows = UserRows(*rows)  # which may have rows now
         self._piece = TransactionalRows(self._rows)
         if self.shows_committed:
             self.show_committed()
 
     def _bring_up(self, context: TaskContext) -> None:
-        """Find out where the user's store is, and copy into it what delta files no longer have."""
+        """Find out which commit the user's store is at, and copy rows into it that delta files no longer have."""
         assert self._rows is not None
         at, changelog, database = self._position(context), context.changelog(self.name), context.database
         self._check(at, context)
@@ -86,7 +87,7 @@ class UserStore(KeyValueStore):
         self.restored_to = min(self._at, context.at)
 
     def _check(self, at: int | None, context: TaskContext) -> None:
-        """Raise ``StoreError`` when what the user's store has cannot be of this application."""
+        """Raise ``StoreError`` if the contents of the user's store cannot be this application's."""
         assert self._rows is not None
         if at is not None and at > context.newest:
             raise StoreError(
@@ -106,7 +107,7 @@ class UserStore(KeyValueStore):
             )
 
     def _position(self, context: TaskContext) -> int | None:
-        """The commit that the user's store says it is at; None when nobody knows."""
+        """The commit that the user's store reports; None if unknown."""
         assert self._rows is not None
         own, changelog, file = self._own, context.changelog(self.name), OffsetCheckpoint(context.state_dir)
         if not own.persistent:
@@ -117,7 +118,7 @@ class UserStore(KeyValueStore):
             found = own.get_committed_offset(changelog)
         if found is None and (found := file.get(changelog)) is not None:
             self._rows.commit({changelog: found})
-        file.remove(changelog)  # what it says has moved, or was overtaken
+        file.remove(changelog)  # its report is outdated, or was overtaken
         return found
 
     # --- transactions --------------------------------------------------------------------------------------------
@@ -162,7 +163,7 @@ class UserStore(KeyValueStore):
         self._rows.write(_pairs(self._piece.changes()))
 
     def _commit_rows(self, changelog_offsets: ChangelogOffsets) -> None:
-        """Have the user's store commit, and write down its offsets where it does not do that itself."""
+        """Commit the user's store, and record its offsets if it does not do that itself."""
         assert self._rows is not None
         assert self._context is not None
         crash_point("before-store-commit")
@@ -194,7 +195,7 @@ class UserStore(KeyValueStore):
 
 
 def _pairs(changes: ChangeSet) -> Iterator[tuple[bytes, bytes | None]]:
-    """Keys and rows, which are Python objects for a moment only."""
+    """Keys and rows as Python objects, which exist only for a moment."""
     keys, values = changes.keys.data, changes.values
     for first in range(0, len(keys), AT_ONCE):
         some = slice(first, first + AT_ONCE)
@@ -206,7 +207,7 @@ def supplied(supplier: Any, name: str) -> KeyValueInterface[bytes, bytes]:
     """A new object of a user's class.
 
     Raises:
-        ConfigError: it is not a key-value store, has another name, or says as a method what is a property.
+        ConfigError: it is not a key-value store, has another name, or has a method in place of a property.
     """
     made = supplier.get()
     kind, where = f"{type(made).__module__}.{type(made).__qualname__}", f"the store {name!r}"

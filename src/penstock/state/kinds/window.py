@@ -25,16 +25,16 @@ class WindowStore(SegmentedStore):
             self.advance(int(times.max()))
 
     def fetch(self, key: bytes, earliest: int, latest: int, reverse: bool = False) -> Iterator[tuple[int, bytes, int]]:
-        """The windows of one key that begin in a range of time, ends included: start, value, timestamp."""
+        """The windows of one key that begin in a time range, both ends included: start, value, timestamp."""
         rows = self.scan_key(key, max(earliest, self.earliest_visible, 0), latest, reverse)
         return (row[1:] for row in rows)
 
     def scan_windows(
         self, low: bytes | None, high: bytes | None, earliest: int, latest: int, reverse: bool = False
     ) -> Iterator[WindowRow]:
-        """The windows of ``low <= key <= high`` that begin in a range of time, ends included, as they are now.
+        """The windows with ``low <= key <= high`` that begin in a time range, both ends included, as they are now.
 
-        As in Kafka Streams they come by segment, key and start; from a store in memory by start and key.
+        As in Kafka Streams they are sorted by segment, key and start; from a store in memory by start and key.
         """
         rows = self.scan_keys(low, high, max(earliest, self.earliest_visible, 0), latest, reverse)
         return by_start(rows, reverse) if self.in_memory else rows
@@ -48,5 +48,5 @@ class WindowStore(SegmentedStore):
 
 
 def by_start(rows: Iterator[WindowRow], reverse: bool) -> Iterator[WindowRow]:
-    """Windows as a store in memory has them."""
+    """Windows in the order of a store in memory."""
     return iter(sorted(rows, key=lambda row: (row[1], row[0]), reverse=reverse))

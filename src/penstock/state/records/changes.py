@@ -1,4 +1,4 @@
-"""What a chunk has changed of a store, in order: so that a range can be read before it is in the columns."""
+"""The changes of a chunk in a store, sorted, so that a range can be read before they are in the columns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class SortedChanges:
-    """Rows that were changed, by the bytes of their keys as they are on disk.
+    """Changed rows, sorted by the bytes of their keys as on disk.
 
     >>> changes = SortedChanges()
     >>> changes.add(b"b", "b"), changes.add(b"a", "a"), changes.add(b"b", "b")
@@ -21,7 +21,7 @@ class SortedChanges:
     def __init__(self) -> None:
         self._order: list[bytes] = []
         self.rows: dict[bytes, Any] = {}
-        """Where each row is in the view."""
+        """The place of each row in the view."""
 
     def add(self, key: bytes, place: Any) -> None:
         """Note a row."""

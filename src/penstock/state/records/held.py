@@ -1,7 +1,7 @@
-"""How keys and values lie in a record view: as Python values where those are as good as their bytes, else as bytes.
+"""The form of keys and values in a record view: Python values if these are as good as their bytes, else bytes.
 
-Kafka serializes at ``put`` and deserializes at ``get``, so a value that is changed in place after either leaves the
-store as it was. What cannot be changed in place, and comes back from its bytes as it went in, needs neither.
+Kafka serializes at ``put`` and deserializes at ``get``, so changing a value in place afterwards does not affect the
+store. Immutable values that come back from their bytes unchanged need neither.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from penstock.serdes.primitives import BytesSerde, NumberSerde, StrSerde
 from penstock.state.columns.rows import Values
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
-"""The integers that a serde takes."""
+"""The range of integers that a serde takes."""
 NO_TIMESTAMP = -1
-"""What rows of stores without timestamps have."""
+"""The timestamp of rows in stores without timestamps."""
 
 
 def plain_type(serde: Serde) -> type | None:
-    """The type of values that are kept as they are; None when the serde's values are kept as bytes."""
+    """The type of values that are kept as they are; None if the serde's values are kept as bytes."""
     return serde.plain if type(serde) in (StrSerde, BytesSerde, NumberSerde) else None
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a serde of the value's own type takes it without looking closer."""
+    """True if a serde of the value's own type takes it without further checks."""
     if type(value) is str:
         return value.isascii()
     return type(value) is not int or LOWEST <= value <= HIGHEST
 
 
 class HeldKeys:
-    """Keys as a dictionary's: themselves where equal ones, and no others, have equal bytes; else their bytes."""
+    """Keys of a dictionary: the keys themselves if equality means equal bytes; otherwise their bytes."""
 
     def __init__(self, serde: Serde):
         self.serde = serde
         self.plain = plain_type(serde)
-        if self.plain is float:  # 0.0 and -0.0 are equal, but not their bytes
+        if self.plain is float:  # 0.0 and -0.0 are equal, but their bytes differ
             self.plain = None
 
     def hold(self, key: Any) -> Any:
-        """The dictionary's key; raises when it does not fit the serde."""
+        """Return the key in dictionary form; raise an error if it does not fit the serde."""
         if type(key) is self.plain and is_plain(key):
             return key
         data = self.serde.encode_to_bytes(key)
@@ -56,42 +56,42 @@ class HeldKeys:
         return key if type(key) is self.plain else self.serde.decode(data)
 
     def load(self, data: Binary) -> list[Any]:
-        """Dictionary's keys from bytes."""
+        """Turn bytes into keys in dictionary form."""
         return data.to_pylist() if self.plain is None else self.serde.decode_all(data)
 
     def column(self, held: list[Any]) -> Binary:
-        """The bytes of dictionary's keys."""
+        """Turn keys in dictionary form into bytes."""
         return binary(held) if self.plain is None else _encoded(held, self.serde)
 
     def bytes_of(self, held: Any) -> bytes:
-        """The bytes of one of them."""
+        """The bytes of one key in dictionary form."""
         return held if self.plain is None else self.serde.encode_to_bytes(held)
 
 
 class HeldValues(Protocol):
-    """Values as they lie in the dictionary; None for none."""
+    """Values in the form in which the dictionary holds them; None for no value."""
 
     plain: type | None
-    """The type of values that lie there as they are."""
+    """The type of values that are held unchanged."""
 
     def hold(self, value: Any) -> Any:
-        """A value that was put; raises when it does not fit the serde."""
+        """Return a put value in held form; raise an error if it does not fit the serde."""
 
     def show(self, held: Any) -> Any:
-        """What the user gets of it."""
+        """Return a held value as the user sees it."""
 
     def load_one(self, data: bytes, timestamp: int) -> Any:
-        """A row of the store."""
+        """Turn a row of the store into held form."""
 
     def load(self, values: Values) -> list[Any]:
-        """What was read of a store."""
+        """Turn values read from a store into held form."""
 
     def columns(self, held: list[Any]) -> Values:
-        """What goes into it."""
+        """Turn held values into the store's columns."""
 
 
 class PlainValues:
-    """Values that cannot be changed in place."""
+    """Immutable values, held as they are."""
 
     def __init__(self, serde: Serde):
         self.serde = serde
@@ -116,7 +116,7 @@ class PlainValues:
 
 
 class EncodedValues:
-    """Values as bytes: each ``get`` makes one of its own."""
+    """Values held as bytes: each ``get`` creates a new object."""
 
     plain: type | None = None
 
@@ -140,7 +140,7 @@ class EncodedValues:
 
 
 class TimestampedValues:
-    """Values with timestamps: pairs of what their values are held as, and the time."""
+    """Values with timestamps: pairs of the held value and the time."""
 
     plain: type | None = None
 
@@ -148,7 +148,7 @@ class TimestampedValues:
         self._values = values
         self._shows_as_is = isinstance(values, PlainValues)
         self.inner_plain = values.plain
-        """The type of values that lie in the pairs as they are."""
+        """The type of values that the pairs hold unchanged."""
 
     def hold(self, value: Any) -> Any:
         if value is None:
@@ -183,7 +183,7 @@ class TimestampedValues:
 
 
 def held_values(serde: Serde, timestamped: bool) -> HeldValues:
-    """How a store's values are held."""
+    """Choose the form in which a store's values are held."""
     values = EncodedValues(serde) if plain_type(serde) is None else PlainValues(serde)
     return TimestampedValues(values) if timestamped else values
 

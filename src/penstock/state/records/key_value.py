@@ -41,27 +41,27 @@ class KeyValueRecords(RecordView[engine.KeyValueStore], KeyValueStore[Any, Any])
     def __init__(self, store: engine.KeyValueStore, key: Serde, values: HeldValues):
         super().__init__(store, key, values)
         self._rows: dict[Any, Any] = {}
-        """What is known of keys, None of those without a value."""
+        """The known values of keys; None for keys without a value."""
         self._changed: dict[Any, Any] = {}
-        """What was put since somebody last read a range; it comes before what ``_rows`` has of the same key."""
+        """The puts since a range was last read; they take precedence over ``_rows``."""
         self._sorted = SortedChanges()
-        """What was changed before somebody last read a range."""
+        """The changes from before a range was last read."""
 
     # --- reading -------------------------------------------------------------------------------------------------
 
     def get(self, key: Any) -> Any:
-        """The value of a key, None when it has none."""
+        """The value of a key; None if it has none."""
         return self._held.show(self._find(key))
 
     def range(self, low: Any = None, high: Any = None) -> KeyValueIterator[tuple[Any, Any]]:
         """Key and value of the rows with ``low <= key <= high``, in order of the keys' bytes; None for no bound.
 
-        They are as they were when ``range`` was called, whatever is written meanwhile.
+        The rows are those at the time of the call; later writes do not affect them.
         """
         return self._range(low, high, reverse=False)
 
     def reverse_range(self, low: Any = None, high: Any = None) -> KeyValueIterator[tuple[Any, Any]]:
-        """What ``range`` gives, backwards: from ``high`` down to ``low``."""
+        """The rows of ``range`` backwards: from ``high`` down to ``low``."""
         return self._range(low, high, reverse=True)
 
     def all(self) -> KeyValueIterator[tuple[Any, Any]]:
@@ -69,7 +69,7 @@ class KeyValueRecords(RecordView[engine.KeyValueStore], KeyValueStore[Any, Any])
         return self._range(None, None, reverse=False)
 
     def reverse_all(self) -> KeyValueIterator[tuple[Any, Any]]:
-        """What ``all`` gives, backwards."""
+        """The rows of ``all``, backwards."""
         return self._range(None, None, reverse=True)
 
     def prefix_scan(self, prefix: Any, prefix_serde: Serde | None = None) -> KeyValueIterator[tuple[Any, Any]]:
@@ -77,14 +77,14 @@ class KeyValueRecords(RecordView[engine.KeyValueStore], KeyValueStore[Any, Any])
 
         Args:
             prefix: the prefix.
-            prefix_serde: what makes bytes of it; by default what makes them of keys.
+            prefix_serde: encodes the prefix; by default the serde of the keys.
         """
         self._check(prefix, "prefix")
         low = (prefix_serde or self._keys.serde).encode_to_bytes(prefix)
         return self._scanned(low, after_prefix(low), reverse=False)
 
     def approximate_num_entries(self) -> int:
-        """How many rows there are; about, when some of them are on disk only."""
+        """The number of rows; approximate if some of them are only on disk."""
         self._check_open()
         self._write()
         return self._store.approximate_num_entries()
@@ -104,7 +104,7 @@ class KeyValueRecords(RecordView[engine.KeyValueStore], KeyValueStore[Any, Any])
         return there
 
     def put_all(self, entries: Iterable[tuple[Any, Any]]) -> None:
-        """Put pairs of key and value, in their order; all of them or, where one does not fit, none."""
+        """Put pairs of key and value, in order; if one does not fit, none of them is put."""
         self._check_open()
         rows = []
         for key, value in entries:
@@ -114,7 +114,7 @@ class KeyValueRecords(RecordView[engine.KeyValueStore], KeyValueStore[Any, Any])
             self._put(at, held)
 
     def delete(self, key: Any) -> Any:
-        """Take a key's value away, and return it; None when it has none."""
+        """Delete a key's value, and return it; None if it has none."""
         there = self.get(key)
         if there is not None:
             self.put(key, None)
@@ -134,7 +134,7 @@ class KeyValueRecords(RecordView[engine.KeyValueStore], KeyValueStore[Any, Any])
         return self._load(at) if held is _MISSING else held
 
     def _load(self, at: Any) -> Any:
-        """What the store has for a key by itself."""
+        """Load a single key from the store."""
         found = self._store.get_one(self._keys.bytes_of(at))
         self._rows[at] = held = None if found is None else self._held.load_one(*found)
         return held
@@ -159,7 +159,7 @@ class KeyValueRecords(RecordView[engine.KeyValueStore], KeyValueStore[Any, Any])
         return self._scan(self._shown(self._store.range(low, high, reverse), own, reverse))
 
     def _own(self, low: bytes | None, high: bytes | None) -> list[tuple[bytes, Any]]:
-        """What the chunk has changed of a range and is not in the columns yet, as it is held."""
+        """The chunk's changes in a range that are not in the columns yet, in held form."""
         self._sort_changes()
         return [(data, self._rows[at]) for data, at in self._sorted.between(low, high)]
 
@@ -170,7 +170,7 @@ class KeyValueRecords(RecordView[engine.KeyValueStore], KeyValueStore[Any, Any])
         self._changed.clear()
 
     def _shown(self, rows: Iterator[Row], own: list[tuple[bytes, Any]], reverse: bool) -> Iterator[tuple[Any, Any]]:
-        """Rows of the store as the user gets them, with what the chunk has changed of them."""
+        """Yield the rows of the store, merged with the chunk's changes, as the user sees them."""
         decode, held, changed = self._keys.serde.decode, self._held, dict(own)
         theirs = ((row[0], held.load_one(row[1], row[2])) for row in rows if row[0] not in changed)
         ours = ((key, value) for key, value in (reversed(own) if reverse else own) if value is not None)
@@ -192,7 +192,7 @@ class KeyValueRecords(RecordView[engine.KeyValueStore], KeyValueStore[Any, Any])
 
 
 class PlainKeyValueRecords(KeyValueRecords):
-    """Rows whose keys and values lie in the dictionaries as they are: most calls are little more than theirs."""
+    """Rows whose keys and values the dictionaries hold unchanged: most calls cost little more than a dictionary's."""
 
     def __init__(self, store: engine.KeyValueStore, key: Serde, values: HeldValues):
         super().__init__(store, key, values)
@@ -204,8 +204,8 @@ class PlainKeyValueRecords(KeyValueRecords):
         self._is_int, self._is_text = kind is int, kind is str
 
     def get(self, key: Any) -> Any:
-        """The value of a key, None when it has none."""
-        if type(key) is self._key_type:  # while it is closed there is nothing in either
+        """The value of a key; None if it has none."""
+        if type(key) is self._key_type:  # both are empty while it is closed
             if key in self._changed:
                 return self._changed[key]
             if key in self._rows:
@@ -226,7 +226,7 @@ class PlainKeyValueRecords(KeyValueRecords):
 
 
 class PlainTimestampedRecords(PlainKeyValueRecords):
-    """Rows whose keys and values lie in the dictionaries as they are, and timestamps with them."""
+    """Rows whose keys and values the dictionaries hold unchanged, with timestamps."""
 
     def __init__(self, store: engine.KeyValueStore, key: Serde, values: TimestampedValues):
         super().__init__(store, key, values)

@@ -1,4 +1,4 @@
-"""A key-value store that forgets what was not used for longest, record by record."""
+"""A key-value store that evicts the least recently used entry, record by record."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from penstock.state.records.key_value import KeyValueRecords
 
 
 class LruRecords(KeyValueRecords):
-    """The latest value of so many keys: a put of one more takes away the one that was not read or put for longest.
+    """The latest values of a limited number of keys: a put of one more evicts the least recently read or put entry.
 
-    ``range``, ``all`` and ``prefix_scan`` do not count as use. The order of use is part of what is committed, so after
-    a crash the same entries go as without one.
+    ``range``, ``all`` and ``prefix_scan`` do not count as use. The order of use is part of the commit, so that the same
+    entries are evicted after a crash as without one.
 
     >>> from penstock.serdes import INT, STR
     >>> from penstock.state.records import record_view
@@ -35,11 +35,11 @@ class LruRecords(KeyValueRecords):
         self._lru = store
         self._version = -1
         self._used: dict[Any, bool] = {}
-        """Those that were read or put since the last write; all of them are at the end of ``_rows``."""
+        """The keys that were read or put since the last write; all of them are at the end of ``_rows``."""
         self._uses = 0
 
     def get(self, key: Any) -> Any:
-        """The value of a key, None when it has none; it counts as used."""
+        """The value of a key, None if it has none; the key counts as used."""
         self._check(key)
         at = self._keys.hold(key)
         if at not in self._rows:
@@ -48,7 +48,7 @@ class LruRecords(KeyValueRecords):
         return self._held.show(self._rows[at])
 
     def approximate_num_entries(self) -> int:
-        """How many entries there are."""
+        """The number of entries."""
         self._check_open()
         return len(self._rows)
 
@@ -83,7 +83,7 @@ class LruRecords(KeyValueRecords):
             self._version = self._lru.version
 
     def _load_keys(self, keys: Column) -> None:
-        """Nothing: all entries are here."""
+        """Do nothing: all entries are in memory."""
 
     def _own(self, low: bytes | None, high: bytes | None) -> list[tuple[bytes, Any]]:
         self._write()

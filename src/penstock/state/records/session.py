@@ -25,19 +25,19 @@ from penstock.state.shapes import SessionStore
 from penstock.times import Time, bound
 
 _MISSES = 16
-"""How many keys are looked up by themselves before all that the chunk may ask for are loaded."""
+"""The number of keys that are looked up one by one before all keys that the chunk may need are loaded."""
 _ROWS_AT_ONCE = 100_000
 
 
 class _Sessions:
-    """What is known of a key's sessions: all that end at ``since`` or later, and those that were put."""
+    """The known sessions of a key: all that end at ``since`` or later, and those that were put."""
 
     __slots__ = ("held", "order", "since")
 
     def __init__(self) -> None:
         self.since = MAX_MS + 1
         self.held: dict[tuple[int, int], Any] = {}
-        """By end and start; None for one that was removed."""
+        """By end and start; None for a removed session."""
         self.order: list[tuple[int, int]] = []
 
     def put(self, end: int, start: int, held: Any) -> None:
@@ -51,7 +51,7 @@ class _Sessions:
 
 
 class SessionRecords(RecordView[EngineStore], SessionStore[Any, Any]):
-    """Aggregates of sessions, told by their keys and the times of their first and last records (KIP-94).
+    """Aggregates of sessions, identified by their keys and the times of their first and last records (KIP-94).
 
     Sessions can be read and written while the store keeps them: those that end later than its stream time minus its
     retention. Its stream time is the latest end that was put.
@@ -85,27 +85,27 @@ class SessionRecords(RecordView[EngineStore], SessionStore[Any, Any]):
     def backward_find_sessions(
         self, key: Any, earliest_end: Time = 0, latest_start: Time = MAX_MS
     ) -> KeyValueIterator[tuple[SessionKey, Any]]:
-        """What ``find_sessions`` gives, backwards."""
+        """The sessions of ``find_sessions``, backwards."""
         return self._scan(reversed(self._find(key, bound(earliest_end), bound(latest_start))))
 
     def find_sessions_in_range(
         self, low: Any = None, high: Any = None, earliest_end: Time = 0, latest_start: Time = MAX_MS
     ) -> KeyValueIterator[tuple[SessionKey, Any]]:
-        """The sessions of all keys with ``low <= key <= high`` (None: no bound), of the same times as
-        ``find_sessions`` has.
+        """The sessions of all keys with ``low <= key <= high`` (None: no bound) in the same time range as in
+        ``find_sessions``.
 
-        A store on disk gives them by segments, and in a segment by key; one in memory by end and then by key.
+        A store on disk returns them by segment and then by key; a store in memory by end and then by key.
         """
         return self._find_in_range(low, high, earliest_end, latest_start, reverse=False)
 
     def backward_find_sessions_in_range(
         self, low: Any = None, high: Any = None, earliest_end: Time = 0, latest_start: Time = MAX_MS
     ) -> KeyValueIterator[tuple[SessionKey, Any]]:
-        """What ``find_sessions_in_range`` gives, backwards."""
+        """The sessions of ``find_sessions_in_range``, backwards."""
         return self._find_in_range(low, high, earliest_end, latest_start, reverse=True)
 
     def fetch_session(self, key: Any, start: Time, end: Time) -> Any:
-        """The aggregate of one session, None when there is none."""
+        """The aggregate of one session; None if there is none."""
         first, last = bound(start), bound(end)
         if last <= self._expired and self._is_open:
             self._check(key)
@@ -115,7 +115,7 @@ class SessionRecords(RecordView[EngineStore], SessionStore[Any, Any]):
     # --- writing -------------------------------------------------------------------------------------------------
 
     def put(self, session: SessionKey | Windowed[Any], aggregate: Any) -> None:
-        """Write the aggregate of a session; None removes it. Nothing is written of one that is not kept any more."""
+        """Write the aggregate of a session; None removes it. Sessions past the retention are not written."""
         at, start, end = self._checked(session)
         held = self._held.hold(aggregate)
         self._advance(end)
@@ -124,7 +124,7 @@ class SessionRecords(RecordView[EngineStore], SessionStore[Any, Any]):
             self.on_refused(self.name, "session")
 
     def remove(self, session: SessionKey | Windowed[Any]) -> None:
-        """Take a session away."""
+        """Remove a session."""
         at, start, end = self._checked(session)
         if not self._store.in_memory:  # as in Kafka Streams
             self._advance(end)
@@ -140,7 +140,7 @@ class SessionRecords(RecordView[EngineStore], SessionStore[Any, Any]):
             self._now, self._expired = end, end - self._store.retention
 
     def _checked(self, session: Any) -> tuple[Any, int, int]:
-        """The key of a session as it is held, its start and its end."""
+        """Check a session, and return its key in held form, its start and its end."""
         self._check(session, "session")
         if not isinstance(session, SessionKey | Windowed):
             raise StoreError(
@@ -177,7 +177,7 @@ class SessionRecords(RecordView[EngineStore], SessionStore[Any, Any]):
         return [(session, show_(value)) for session, value in found if value is not None]
 
     def _loaded(self, key: Any, earliest: int) -> _Sessions:
-        """The sessions of a key, with all that end at some time or later."""
+        """The sessions of a key, including all that end at or after a time."""
         self._check(key)
         at = self._keys.hold(key)
         sessions = self._of(at)
@@ -194,7 +194,7 @@ class SessionRecords(RecordView[EngineStore], SessionStore[Any, Any]):
         return len(keys) * self._store.slots_since(earliest) <= _ROWS_AT_ONCE
 
     def _load(self, keys: Keys, earliest: int) -> None:
-        """Take up the sessions of keys that end at some time or later."""
+        """Load the sessions of keys that end at or after a time."""
         every = [self._of(at) for at in self._keys.load(keys.data)]
         found = self._store.load(keys, np.full(len(keys), max(earliest, 0)), to_write=False).entries
         numbers = (column.tolist() for column in (found.row, found.first, found.second))

@@ -46,13 +46,13 @@ class VersionedRecords(RecordView[VersionedStore], VersionedKeyValueStore[Any, A
         super().__init__(store, key, values)
         self._now = -1
         self._latest: dict[Any, ValueAndTimestamp | None] = {}
-        """What is known of latest values, as they are held."""
+        """The known latest values, in held form."""
         self._puts: list[tuple[Any, Any, int]] = []
-        """Puts that come last in their key's history: what they do is known before they are in the store."""
+        """Puts at the end of their key's history: their outcome is known before they are in the store."""
 
     def get(self, key: Any, as_of: Time | None = None) -> VersionedRecord[Any] | None:
-        """The latest version of a key, or the one that was valid at a time; None when there is none, or when the
-        history does not reach back so far."""
+        """The latest version of a key, or the one that was valid at a time; None if there is none, or if the history
+        does not reach back so far."""
         self._check(key)
         at = self._keys.hold(key)
         time = None if as_of is None else bound(as_of)
@@ -88,8 +88,8 @@ class VersionedRecords(RecordView[VersionedStore], VersionedKeyValueStore[Any, A
         return self.VALID_TO_UNDEFINED
 
     def delete(self, key: Any, timestamp: int) -> VersionedRecord[Any] | None:
-        """Delete a key from a time on; the version that was valid at that time, None when there was none, or when the
-        history does not reach back so far and nothing was done."""
+        """Delete a key from a time on. Return the version that was valid at that time; None if there was none, or if
+        the history does not reach back so far and nothing was done."""
         self._check(key)
         self._check_time(timestamp, "timestamp of a deletion")
         if timestamp < self._now - self._store.retention:
@@ -121,7 +121,7 @@ class VersionedRecords(RecordView[VersionedStore], VersionedKeyValueStore[Any, A
             self._latest.update(zip(self._keys.load(distinct), latest, strict=True))
 
     def _put_among(self, at: Any, held: Any, timestamp: int) -> int:
-        """Put a version where the store knows what surrounds it."""
+        """Put a version between existing versions of the store."""
         self._write()
         self._latest.pop(at, None)
         data = self._held.columns([held]).data[0].as_py()

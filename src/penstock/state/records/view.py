@@ -1,4 +1,4 @@
-"""What all record views have in common: open for a chunk, closed behind it."""
+"""The common part of all record views: open during a chunk, closed after it."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ T = TypeVar("T")
 
 
 Refused = Callable[[str, str], object]
-"""Takes the store's name, and what was refused: ``window``, ``session`` or ``version``."""
+"""Called with the store's name, and the kind of record that was refused: ``window``, ``session`` or ``version``."""
 
 
 def _ignore(store: str, kind: str) -> None:
-    """Tell nobody."""
+    """Report to nobody."""
 
 
 class RecordView(StateStore, Generic[S]):
     """A store as a processor sees it, one record at a time.
 
-    It is open from ``begin`` to ``end``, which is a chunk. In between it answers from what it loaded, and from the
-    store what it did not; its writes are in it at once, and in the store's columns from ``end`` on. Both belong to the
-    transaction that the task runs in.
+    It is open from ``begin`` to ``end``, for one chunk. In between it answers from the rows that it has loaded, or else
+    from the store. Its writes are visible in it at once, and in the store's columns from ``end`` on. Both belong to the
+    task's current transaction.
 
     Args:
         store: the store.
-        key: of keys.
-        values: how values are held.
+        key: the type of the keys.
+        values: the form in which values are held.
     """
 
     def __init__(self, store: S, key: Serde, values: HeldValues):
@@ -56,7 +56,7 @@ class RecordView(StateStore, Generic[S]):
 
     @property
     def persistent(self) -> bool:
-        """Whether the store's rows lie on disk, and not in memory alone."""
+        """Whether the store's rows are on disk, not only in memory."""
         return not getattr(self._store, "in_memory", False)
 
     @property
@@ -65,16 +65,16 @@ class RecordView(StateStore, Generic[S]):
         return self._is_open
 
     def init(self, context: StateStoreContext, root: StateStore) -> None:
-        """Nothing: the engine has opened the store."""
+        """Do nothing: the engine has opened the store."""
 
     def close(self) -> None:
-        """Nothing: the engine closes the store with its task."""
+        """Do nothing: the engine closes the store with its task."""
 
     def commit(self, changelog_offsets: ChangelogOffsets) -> None:
-        """Not by a processor: the engine commits all stores of a task together.
+        """Refuse: the engine commits all stores of a task together.
 
         Raises:
-            StoreError: always; it says what to call.
+            StoreError: always; the message says what to call.
         """
         raise StoreError(
             f"the store {self.name!r} is committed together with its task, outputs and offsets; ask for an early "
@@ -88,7 +88,7 @@ class RecordView(StateStore, Generic[S]):
         """Open it for a chunk.
 
         Args:
-            keys: what the chunk will likely ask for.
+            keys: the keys that the chunk will probably ask for.
         """
         if self._is_held:
             return
@@ -99,55 +99,55 @@ class RecordView(StateStore, Generic[S]):
             self._load_keys(keys)
 
     def end(self) -> None:
-        """Write into the store's columns what was changed, and close it."""
+        """Write the changes into the store's columns, and close it."""
         if not self._is_held:
             self._write()
             self.abandon()
 
     def hold(self) -> None:
-        """Keep it open until ``release``, whoever begins and ends in between."""
+        """Keep it open until ``release``, even if others begin and end in between."""
         self.begin()
         self._is_held = True
 
     def release(self) -> None:
-        """Write what was changed, and close it."""
+        """Write the changes, and close it."""
         self._is_held = False
         self.end()
 
     def sync(self) -> None:
-        """Write what was changed while it is held, and take up what others write into the store."""
+        """Write the changes while it is held, and load what others have written into the store."""
         self._write()
         self._forget()
         self._begin()
 
     def abandon(self) -> None:
-        """Close it, and forget what was changed since ``begin`` unless it is in the columns already."""
+        """Close it, and forget the changes since ``begin`` that are not in the columns yet."""
         self._is_open = self._is_held = False
         self._forget()
 
     def _begin(self) -> None:
-        """Take up what the store is at."""
+        """Read the present position of the store."""
 
     @abstractmethod
     def _load_keys(self, keys: Column) -> None:
-        """Take up what the store has for these keys, which may come more than once, or be null."""
+        """Load the rows of these keys, which may contain duplicates and nulls."""
 
     @abstractmethod
     def _write(self) -> None:
-        """Write what was changed into the store's columns; what was loaded stays."""
+        """Write the changes into the store's columns; loaded rows stay."""
 
     @abstractmethod
     def _forget(self) -> None:
-        """Forget what was loaded and what was changed."""
+        """Forget the loaded rows and the changes."""
 
     def _check(self, key: Any, what: str = "key") -> None:
-        """Refuse a null key, and everything while it is closed."""
+        """Refuse a null key, and any use while it is closed."""
         self._check_open()
         if key is None:
             raise StoreError(f"the {what} must not be None: store {self.name!r} has no rows without a key")
 
     def _check_time(self, time: Any, what: str) -> None:
-        """Refuse what is no time that a row can have."""
+        """Refuse a value that is not a valid time of a row."""
         if type(time) is not int or not 0 <= time <= MAX_MS:
             raise StoreError(
                 f"the {what} in store {self.name!r} must be an int of milliseconds from 1970 on; got {show(time)} of "
@@ -155,7 +155,7 @@ class RecordView(StateStore, Generic[S]):
             )
 
     def _bounds(self, low: Any, high: Any) -> tuple[bytes | None, bytes | None]:
-        """The bytes of a range of keys, both ends included; None is no bound."""
+        """The bytes of a range of keys, both ends included; None means no bound."""
         self._check_open()
         encode = self._keys.serde.encode_to_bytes
         return None if low is None else encode(low), None if high is None else encode(high)
@@ -169,14 +169,14 @@ class RecordView(StateStore, Generic[S]):
             )
 
     def _scan(self, rows: Iterator[T]) -> KeyValueIterator[T]:
-        """Rows that are read while the chunk lasts."""
+        """Wrap rows that can be read while the chunk lasts."""
         return KeyValueIterator(self, rows)
 
 
 class KeyValueIterator(Iterator[T]):
-    """Rows of a store as they were when they were asked for, whatever is written meanwhile.
+    """Rows of a store at the time of the request; later writes do not affect them.
 
-    It can be closed, or used in a ``with`` block, as in Kafka Streams, but need not be: it holds nothing.
+    It can be closed, or used in a ``with`` block, as in Kafka Streams. Neither is required: it holds no resources.
     """
 
     __slots__ = ("_chunk", "_next", "_rows", "_view")
@@ -198,7 +198,7 @@ class KeyValueIterator(Iterator[T]):
         return next(self._rows)
 
     def peek_next_key(self) -> Any:
-        """The key of the next row, which is not taken; raises ``StopIteration`` when there is none."""
+        """The key of the next row, which stays in place; raises ``StopIteration`` if there is none."""
         if not self._next:
             self._next.append(next(self))
         return self._next[0][0]  # type: ignore[index]
@@ -212,7 +212,7 @@ class KeyValueIterator(Iterator[T]):
         return True
 
     def close(self) -> None:
-        """Give no more rows."""
+        """Return no more rows."""
         self._rows = iter(())
         self._next.clear()
 

@@ -1,4 +1,4 @@
-"""Which record view a store gets."""
+"""Chooses the record view of a store."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from penstock.state.records.window import DuplicateWindowRecords, PlainWindowRec
 from penstock.state.store import StateStore
 
 _VIEWED = KeyValueStore | DuplicateWindowStore | WindowStore | SlidingStore | SessionStore | VersionedStore
-"""The kinds of stores that processors can have."""
+"""The kinds of stores that processors can use."""
 
 
 def has_record_view(store: StateStore) -> bool:
-    """Whether processors can read and write a store: they cannot where a join of streams or a deduplication has it."""
+    """True if processors can read and write a store: not the store of a stream join or a deduplication."""
     return isinstance(store, _VIEWED)
 
 
 def record_view(
     store: StateStore, key: Serde, value: Serde, timestamped: bool = True, window_size: int = 0
 ) -> RecordView[Any]:
-    """A store as processors read and write it, closed until its first chunk begins.
+    """Return a store as processors read and write it, closed until its first chunk begins.
 
     Args:
         store: the store.
-        key: of keys.
-        value: of values.
-        timestamped: whether values come with timestamps, as those of tables do.
-        window_size: of a window store, milliseconds that a window covers.
+        key: the type of the keys.
+        value: the type of the values.
+        timestamped: True if values have timestamps, like those of tables.
+        window_size: the length of a window store's windows, in milliseconds.
     """
     values = held_values(value, timestamped)
     if isinstance(store, LruStore):

@@ -25,18 +25,19 @@ from penstock.times import Time, bound
 
 _START = itemgetter(0)
 _NEWEST_MISSES = 3
-"""How many of the newest window, which most of what the chunk asks for is in."""
+"""The number of misses in the newest window, which has most of the rows that the chunk needs."""
 _MISSES = 16
-"""How many keys of a window are looked up by themselves, at least, before all that the chunk may ask for are loaded."""
+"""The least number of a window's keys that are looked up one by one before all keys that the chunk may need are
+loaded."""
 _NONE: dict[Any, Any] = {}
-"""In place of the rows of a window that has none; nothing is put into it."""
+"""The rows of a window that has none; never written to."""
 _COST_ALONE = 64
-"""How many keys are loaded at once in the time of looking up one by itself; windows of late records are asked for few
-of the chunk's keys."""
+"""The number of keys that can be loaded together in the time of one single look-up; windows of late records need few of
+the chunk's keys."""
 
 
 class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore], WindowStore[Any, Any]):
-    """Values by key and window, told by its start.
+    """Values by key and window, identified by the window's start.
 
     Windows can be read and written while the store keeps them: those that begin later than its stream time minus its
     retention. Its stream time is the latest start that was put.
@@ -63,11 +64,11 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
         self._key_type = self._keys.plain
         self._now = self._newest = self._expired = -1
         self._windows: dict[int, dict[Any, Any]] = {}
-        """By start, what is known of keys; None of those without a value."""
+        """By start: the known values of keys; None for keys without a value."""
         self._changed: dict[int, dict[Any, Any]] = {}
-        """By start, what was put since somebody last fetched a range; it comes before what ``_windows`` has of it."""
+        """By start: the puts since a range was last fetched; they take precedence over ``_windows``."""
         self._sorted = SortedChanges()
-        """What was changed before somebody last fetched a range."""
+        """The changes from before a range was last fetched."""
         self._misses: dict[int, int] = {}
         self._most_alone = _MISSES
         self._asked: Keys | None = None
@@ -75,38 +76,39 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
     # --- reading -------------------------------------------------------------------------------------------------
 
     def get(self, key: Any, window_start: int) -> Any:
-        """The value of one window of a key, None when it has none."""
+        """The value of one window of a key; None if it has none."""
         return self._held.show(self._find(key, window_start))
 
     def fetch(self, key: Any, time_from: Time = 0, time_to: Time = MAX_MS) -> KeyValueIterator[tuple[int, Any]]:
-        """Start and value of a key's windows that begin in a range of time, in order of time."""
+        """Start and value of a key's windows that begin in a time range, sorted by time."""
         return self._fetch(key, time_from, time_to, reverse=False)
 
     def backward_fetch(
         self, key: Any, time_from: Time = 0, time_to: Time = MAX_MS
     ) -> KeyValueIterator[tuple[int, Any]]:
-        """What ``fetch`` gives, backwards."""
+        """The windows of ``fetch``, backwards."""
         return self._fetch(key, time_from, time_to, reverse=True)
 
     def fetch_range(
         self, low: Any = None, high: Any = None, time_from: Time = 0, time_to: Time = MAX_MS
     ) -> KeyValueIterator[tuple[Windowed[Any], Any]]:
-        """Window and value of all keys with ``low <= key <= high`` (None: no bound) that begin in a range of time.
+        """Window and value of all keys with ``low <= key <= high`` (None: no bound) whose windows begin in a time
+        range.
 
-        A store on disk gives them by segments, and in a segment by key; one in memory by time and then by key.
+        A store on disk returns them by segment and then by key; a store in memory by time and then by key.
         """
         return self._fetch_range(low, high, time_from, time_to, reverse=False)
 
     def backward_fetch_range(
         self, low: Any = None, high: Any = None, time_from: Time = 0, time_to: Time = MAX_MS
     ) -> KeyValueIterator[tuple[Windowed[Any], Any]]:
-        """What ``fetch_range`` gives, backwards."""
+        """The windows of ``fetch_range``, backwards."""
         return self._fetch_range(low, high, time_from, time_to, reverse=True)
 
     # --- writing -------------------------------------------------------------------------------------------------
 
     def put(self, key: Any, value: Any, window_start: int) -> None:
-        """Write the value of a key's window; None deletes. Nothing is written of a window that is not kept any more."""
+        """Write the value of a key's window; None deletes. Windows past the retention are not written."""
         self._check(key)
         at, held = self._keys.hold(key), self._held.hold(value)
         self._check_time(window_start, "start of a window")
@@ -141,7 +143,7 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
         return rows[at]
 
     def _load(self, at: Any, start: int, rows: dict[Any, Any]) -> None:
-        if start > self._newest:  # the store has no window of which it has not seen the start
+        if start > self._newest:  # the store has no window whose start it has not seen
             rows[at] = None
             return
         self._misses[start] = misses = self._misses.get(start, 0) + 1
@@ -168,7 +170,7 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
         return self._scan((start, show(held)) for start, held in rows)
 
     def _own(self, key: bytes, first: int, last: int) -> dict[int, Any]:
-        """What the chunk has changed of a key's windows and is not in the columns yet, as it is held."""
+        """The chunk's changes in a key's windows that are not in the columns yet, in held form."""
         for start, rows in self._changed.items():
             for at in rows:
                 self._sorted.add(self._keys.bytes_of(at) + start.to_bytes(8, "big"), (start, at))
@@ -205,7 +207,7 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
             self._take_over()
 
     def _take_over(self) -> None:
-        """Have what was put among what is known."""
+        """Merge pending puts into the loaded windows."""
         for start, rows in self._changed.items():
             self._windows.setdefault(start, {}).update(rows)
         self._changed.clear()
@@ -217,20 +219,21 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
 
 
 class PlainWindowRecords(WindowRecords):
-    """Windows whose keys and values lie in the dictionaries as they are: most calls are little more than theirs."""
+    """Windows whose keys and values the dictionaries hold unchanged: most calls cost little more than a
+    dictionary's."""
 
     def __init__(self, store: EngineStore | SlidingStore, key: Serde, values: HeldValues, window_size: int):
         super().__init__(store, key, values, window_size)
         self._value_type: Any = values.plain
         self._is_int, self._is_text = values.plain is int, values.plain is str
         self._last: int | None
-        """The start of the window that was last asked for, as long as it is kept; most calls are for it again."""
+        """The start of the last requested window, as long as it is kept; most calls ask for it again."""
         self._last_rows: dict[Any, Any]
         self._last_changed: dict[Any, Any]
         self._leave()
 
     def get(self, key: Any, window_start: int) -> Any:
-        """The value of one window of a key, None when it has none."""
+        """The value of one window of a key; None if it has none."""
         if window_start != self._last:
             self._stay_at(window_start)
         if type(key) is self._key_type:
@@ -239,16 +242,16 @@ class PlainWindowRecords(WindowRecords):
             if key in self._last_rows:
                 return self._last_rows[key]
             if window_start > self._newest and self._last is not None and is_plain(key):
-                return None  # the store has no window of which it has not seen the start
+                return None  # the store has no window whose start it has not seen
         found = self._find(key, window_start)
         self._stay_at(window_start)
         return found
 
     def put(self, key: Any, value: Any, window_start: int) -> None:
-        """Write the value of a key's window; None deletes. Nothing is written of a window that is not kept any more."""
+        """Write the value of a key's window; None deletes. Windows past the retention are not written."""
         if (
             window_start == self._last
-            and (changed := self._last_changed) is not _NONE  # so it is no later than the latest
+            and (changed := self._last_changed) is not _NONE  # so it is not later than the latest
             and type(value) is self._value_type
             and type(key) is self._key_type
             and (key in changed or is_plain(key))
@@ -280,9 +283,9 @@ class PlainWindowRecords(WindowRecords):
 
 
 class DuplicateWindowRecords(WindowRecords):
-    """The windows of a store that keeps all values of a key and window: reads give them in the order of their puts.
+    """The windows of a store that keeps all values of a key and window: reads return them in the order of their puts.
 
-    ``get`` gives the last of them. A put of None does nothing.
+    ``get`` returns the last of them. A put of None does nothing.
     """
 
     def __init__(self, store: DuplicateWindowStore, key: Serde, values: HeldValues, window_size: int):
@@ -291,7 +294,7 @@ class DuplicateWindowRecords(WindowRecords):
         self._puts: list[tuple[Any, Any, int]] = []
 
     def get(self, key: Any, window_start: int) -> Any:
-        """The value that was last put for one window of a key, None when there is none."""
+        """The last value that was put for one window of a key; None if there is none."""
         return next((value for _, value in self.backward_fetch(key, window_start, window_start)), None)
 
     def _fetch(self, key: Any, time_from: Time, time_to: Time, reverse: bool) -> KeyValueIterator[tuple[int, Any]]:
@@ -303,7 +306,7 @@ class DuplicateWindowRecords(WindowRecords):
         return self._scan((start, held.show(held.load_one(value, time))) for start, value, time in found)
 
     def put(self, key: Any, value: Any, window_start: int) -> None:
-        """Add a value to those of a key's window. Nothing is added to one that is not kept any more."""
+        """Add a value to those of a key's window. Windows past the retention are not written."""
         self._check(key)
         self._check_time(window_start, "start of a window")
         at, held = self._keys.hold(key), self._held.hold(value)

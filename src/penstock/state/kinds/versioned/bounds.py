@@ -1,4 +1,5 @@
-"""When the versions of a versioned store begin and end: for many questions at once, each at its turn of a chunk."""
+"""The times at which versions of a versioned store begin and end: for many questions at once, each at its turn of a
+chunk."""
 
 from __future__ import annotations
 
@@ -24,16 +25,16 @@ def bounds_between(
     turns: IntArray | None = None,
     only_first: bool = False,
 ) -> tuple[IntArray, IntArray]:
-    """All times behind each question's, and before its limit, at which a version of its key begins or ends.
+    """All times after each question's time and before its limit at which a version of its key begins or ends.
 
-    The result is pairs of a question's number and a time, in no order; a time may come twice.
+    The result is pairs of a question's number and a time, in no particular order; a time may occur twice.
 
     Args:
-        keys: the distinct keys that are asked for.
+        keys: the distinct keys of the questions.
         until: the limits.
-        puts: those of the chunk, which are not applied to the store yet.
+        puts: the chunk's puts, which are not applied to the store yet.
         turns: the turns of the puts, in processing order.
-        only_first: only the first such time of each question in the store, and the first among the puts.
+        only_first: return only the first such time of each question in the store, and the first among the puts.
     """
     parts = _stored(store, keys, asked, until, only_first)
     if puts is not None and turns is not None:
@@ -45,10 +46,10 @@ Pairs = list[tuple[IntArray, IntArray]]
 
 
 def _stored(store: VersionedStore, keys: Keys, asked: Questions, until: IntArray, only_first: bool) -> Pairs:
-    """From when to when what the store has is valid: from each version to the next, for all questions together."""
+    """The validity bounds of the store's versions, from each version to the next, for all questions together."""
     latest = store.latest(keys).get()
     begins = np.where(is_present(latest.data), latest.timestamps, FOREVER)[asked.codes]
-    rows = np.flatnonzero(begins > asked.times)  # what is older ends where the latest value begins, or before
+    rows = np.flatnonzero(begins > asked.times)  # older versions end at or before the start of the latest value
     times = asked.times[rows]
     pairs: Pairs = [(rows[:0], times[:0])]
     while rows.size:
@@ -67,7 +68,7 @@ def _stored(store: VersionedStore, keys: Keys, asked: Questions, until: IntArray
 def _put(
     keys: Keys, asked: Questions, until: IntArray, puts: VersionedPuts, turns: IntArray, only_first: bool
 ) -> Pairs:
-    """From when to when that is valid which the chunk has put before each question's turn."""
+    """The validity bounds of the versions that the chunk has put before each question's turn."""
     known = pc.index_in(keys.data, puts.keys.data).fill_null(-1).to_numpy().astype(np.int64)
     codes = known[asked.codes]
     rows = np.flatnonzero((codes >= 0) & (_highest_put(puts, turns, codes, asked.turns) > asked.times))
@@ -95,7 +96,7 @@ def _put(
 
 
 def _highest_put(puts: VersionedPuts, turns: IntArray, codes: IntArray, asked: IntArray) -> IntArray:
-    """The highest time of the puts of each key (by its number) before each turn; -1 where there are none."""
+    """The highest time of the puts of each key (by its number) before each turn; -1 if there are none."""
     order = puts.order
     if not len(order):
         return np.full(len(codes), -1, np.int64)

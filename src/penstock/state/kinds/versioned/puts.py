@@ -1,11 +1,10 @@
-"""Many puts into a versioned store at once, with the outcome that they have one after the other.
+"""Many puts into a versioned store at once, with the outcome of putting them one after the other.
 
-Keys whose puts of a chunk are all values are worked out for all of them together: where each put falls among the
-versions that the store has decides what is written. The order of the puts only decides which value wins at equal
-times. Deletions leave traces that depend on their order, so a key with a deletion goes through its ``Timeline``.
+Keys that are only put values in a chunk are processed together: the place of each put among the store's versions
+decides what is written. The order of the puts only decides which value wins at equal times. Deletions leave traces that
+depend on their order, so a key with a deletion goes through its ``Timeline``.
 
-The store itself is written in ``apply``, so that whoever looks things up as of a record of the chunk finds it as it was
-before.
+The store itself is written in ``apply``, so that look-ups as of a record of the chunk find it unchanged until then.
 """
 
 from __future__ import annotations
@@ -47,11 +46,12 @@ class VersionedPuts:
     """The puts of one chunk, in processing order.
 
     Attributes:
-        accepted: which puts take place; the others are older than the history retention.
-        is_latest: which of them are the latest version of their key when they are put.
-        previous: for each put the number of the put that gave the key's latest value before it; -1 where the store did.
+        accepted: true for puts that take place; the others are older than the history retention.
+        is_latest: true for puts that are the latest version of their key when they are put.
+        previous: for each put, the number of the put that set the key's latest value before it; -1 if it is the
+            store's.
         latest: the latest values before the chunk, by key.
-        found: the store's next older version after each put's time, where it was looked for.
+        found: the store's next older version after each put's time, where it was looked up.
         stream_time: the store's stream time at each put.
 
     Args:
@@ -78,14 +78,14 @@ class VersionedPuts:
         self.valid_to = np.full(len(codes), FOREVER, np.int64)
         self.is_latest = np.zeros(len(codes), np.bool_)
         self.is_highest = np.zeros(len(codes), np.bool_)
-        """Which puts have the highest time of their key so far in the chunk."""
+        """True for puts with the highest time of their key so far in the chunk."""
         self.previous = np.full(len(codes), -1, np.int64)
         self._older = Writes()
         self._latest = Writes()
         self._put_all()
 
     def _put_all(self) -> None:
-        """Decide what becomes of every put."""
+        """Decide the outcome of every put."""
         order = np.lexsort((np.arange(len(self.codes)), self.codes))
         order = order[self.accepted[order]]
         self.order = order
@@ -98,7 +98,7 @@ class VersionedPuts:
         self._find_previous(order)
 
     def _look_up(self, order: IntArray) -> Found:
-        """The store's next older version after the time of each put that does not simply come last."""
+        """Look up the store's next older version after the time of each put that is not simply the last."""
         begins = np.where(self.has_latest, self.latest.timestamps, FOREVER)[self.codes]
         asked = order[self.times[order] < begins[order]]
         found = self.store.older(self.keys, self.codes[asked], self.times[asked])
@@ -109,12 +109,13 @@ class VersionedPuts:
         return Found(valid_to, valid_from, found.data.take(pa.array(entries, mask=entries < 0)))
 
     def _find_latest(self, order: IntArray) -> None:
-        """Until when the store's versions leave each put valid, and which puts are the latest of their key."""
+        """Find the time until which each put is valid next to the store's versions, and the puts that are the latest of
+        their key."""
         found, times = self.found, self.times
         inside = found.valid_from <= times
         begins = np.where(self.has_latest, self.latest.timestamps, -1)[self.codes]
         self.bound = np.where(found.exists, np.where(inside, found.valid_to, found.valid_from), FOREVER)
-        """When the version or the gap that a put falls into ends."""
+        """The end of the version or gap that a put falls into."""
         self.bound = np.where(~found.exists & (begins > times), begins, self.bound)
         if not len(order):
             return
@@ -125,7 +126,8 @@ class VersionedPuts:
         self.is_latest[order] = (self.bound[order] == FOREVER) & self.is_highest[order]
 
     def _put_values(self, rows: IntArray) -> None:
-        """The puts of keys without deletions: each version reaches to the next, the chunk's or the store's."""
+        """Process the puts of keys without deletions: each version reaches to the next one, of the chunk or the
+        store."""
         if not len(rows):
             return
         rows = rows[np.lexsort((self.times[rows], self.codes[rows]))]
@@ -137,7 +139,7 @@ class VersionedPuts:
         following = np.full(len(rows), FOREVER, np.int64)
         following[:-1] = np.where(codes[1:] == codes[:-1], times[1:], FOREVER)
         ends = np.minimum(bound, following)
-        preceded = np.zeros(len(rows), np.bool_)  # by a put that falls into the same version or gap
+        preceded = np.zeros(len(rows), np.bool_)  # by a put into the same version or gap
         preceded[1:] = (codes[1:] == codes[:-1]) & (times[1:] < bound[:-1])
         older = np.flatnonzero(ends < FOREVER)
         self._older.add(codes[older], ends[older], times[older], self.data.take(pa.array(rows[older])))
@@ -146,7 +148,7 @@ class VersionedPuts:
         self._shorten(rows[~preceded], codes[~preceded], times[~preceded])
 
     def _shorten(self, rows: IntArray, codes: IntArray, times: IntArray) -> None:
-        """The store's versions that the first put into each of them ends."""
+        """Shorten the store's versions, each at the first put into it."""
         found = self.found
         cut = np.flatnonzero(found.exists[rows] & (found.valid_from[rows] < times))
         self._older.add(codes[cut], times[cut], found.valid_from[rows[cut]], found.data.take(pa.array(rows[cut])))
@@ -155,7 +157,7 @@ class VersionedPuts:
         self._older.add(codes[cut], times[cut], begins[cut], self.latest.data.take(pa.array(codes[cut])))
 
     def _put_by_timeline(self, rows: IntArray) -> None:
-        """The puts of keys with deletions, one after the other."""
+        """Process the puts of keys with deletions, one after the other."""
         if not len(rows):
             return
         timelines = self.timelines(np.unique(self.codes[rows]), self.codes[rows], self.times[rows])
@@ -178,14 +180,14 @@ class VersionedPuts:
             self._latest.add(np.array([code]), np.array([FOREVER]), np.array([latest.valid_from]), value)
 
     def timelines(self, distinct: IntArray, codes: IntArray, times: IntArray) -> dict[int, Timeline]:
-        """Timelines of keys as they are in the store, as far as they are needed at some times."""
+        """The timelines of keys from the store, as far as they are needed for some times."""
         latest = self.latest.data.take(pa.array(distinct)).to_pylist()
         begins = self.latest.timestamps[distinct].tolist()
         made = {
             code: Timeline(None if value is None else Version(value, begin), self.store.remembers_deletions)
             for code, value, begin in zip(distinct.tolist(), latest, begins, strict=True)
         }
-        both = np.concatenate([times, times - 1])  # a deletion also needs the version that ends at its very time
+        both = np.concatenate([times, times - 1])  # a deletion also needs the version that ends at its time
         codes = np.concatenate([codes, codes])
         found = self.store.older(self.keys, codes, both)
         rows = np.flatnonzero(found.exists)
@@ -200,7 +202,7 @@ class VersionedPuts:
         return made
 
     def _find_previous(self, order: IntArray) -> None:
-        """For each put the last one of its key before it that was the latest then."""
+        """For each put, find the last earlier one of its key that was the latest then."""
         if len(order) < 2:
             return
         codes = self.codes[order]
@@ -213,14 +215,14 @@ class VersionedPuts:
         self.previous[order] = np.where(before >= start, order[before], -1)
 
     def latest_before(self) -> tuple[Binary, IntArray]:
-        """The value that was the latest of its key before each put, and its time; null and -1 where there was none."""
+        """The latest value of its key before each put, and its time; null and -1 if there was none."""
         values = concat([self.latest.data, self.data])
         places = np.where(self.previous < 0, self.codes, len(self.keys) + self.previous)
         times = np.concatenate([np.where(self.has_latest, self.latest.timestamps, -1), self.times])
         return values.take(pa.array(places)), times[places]
 
     def apply(self) -> None:
-        """Write what the puts leave behind."""
+        """Write the results of the puts."""
         if len(self.stream_time):
             self.store.advance(int(self.stream_time[-1]))
         if self._older.codes:
@@ -232,9 +234,9 @@ class VersionedPuts:
 
 
 def repeated_deletions(store: VersionedStore, keys: Keys, codes: IntArray, times: IntArray, data: Binary) -> BoolArray:
-    """Which puts are deletions of keys that have no value when their turn comes, if none of those is put.
+    """True for deletions of keys that have no value at their turn, if all such deletions are left out.
 
-    Whether a put is left out decides what the next ones find, so they are gone through one after the other.
+    Leaving out a put affects the next ones, so the puts are checked one after the other.
     """
     puts = VersionedPuts(store, keys, codes[:0], times[:0], data[:0])
     timelines = puts.timelines(np.arange(len(keys)), codes, times)

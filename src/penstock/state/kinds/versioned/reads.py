@@ -1,4 +1,4 @@
-"""Many look-ups into a versioned store at once, each as of a time, and each at its turn among the puts of a chunk."""
+"""Many look-ups in a versioned store at once, each as of a time, and each at its turn among the puts of a chunk."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.state.kinds.versioned.store import VersionedStore
 
 @dataclass(frozen=True, slots=True)
 class Questions(Rows):
-    """What is asked: the number of a key, a time, and a turn. Only puts of earlier turns have happened then."""
+    """Look-ups: the number of a key, a time, and a turn. Only puts of earlier turns have happened then."""
 
     codes: IntArray
     times: IntArray
@@ -31,11 +31,11 @@ def versions_as_of(
     puts: VersionedPuts | None = None,
     turns: IntArray | None = None,
 ) -> Binary:
-    """The value of each question's key that is valid at its time; null where there is none.
+    """The value of each question's key that is valid at its time; null if there is none.
 
     Args:
-        keys: the distinct keys that are asked for.
-        puts: those of the chunk, which are not applied to the store yet.
+        keys: the distinct keys of the questions.
+        puts: the chunk's puts, which are not applied to the store yet.
         turns: the turns of the puts, in processing order.
     """
     earliest = earliest_of(store, asked, puts, turns)
@@ -62,8 +62,8 @@ def versions_as_of(
 def earliest_of(
     store: VersionedStore, asked: Questions, puts: VersionedPuts | None, turns: IntArray | None
 ) -> IntArray:
-    """The earliest time at which each question may be about other versions than the latest: history is kept from there
-    on. Arguments as above."""
+    """The earliest time at which each question may find versions other than the latest: history is kept from then on.
+    Arguments as above."""
     if puts is None or turns is None:
         return np.full(len(asked.codes), store.observed_stream_time - store.retention)
     last = np.searchsorted(turns, asked.turns, "left") - 1
@@ -72,11 +72,11 @@ def earliest_of(
 
 
 _STAYS, _NOTHING = -1, -2
-"""Where an answer is: as it was before, or nowhere. Otherwise it is a place in a column."""
+"""Places of an answer: unchanged, or no value. Other numbers are places in a column."""
 
 
 class _Answers:
-    """Answers to questions, from several columns; what is given later counts."""
+    """Answers to questions, from several columns; the last answer counts."""
 
     def __init__(self, answers: Binary):
         self._columns = [answers]
@@ -84,7 +84,7 @@ class _Answers:
         self._places = np.arange(len(answers))
 
     def give(self, questions: IntArray, values: Binary, places: IntArray) -> None:
-        """Answer some questions by values at some places of a column, or by nothing, or let the answer stay."""
+        """Answer some questions with values at places of a column, or with no value, or leave the answer unchanged."""
         before = self._places[questions]
         given = np.where(places >= 0, self._size + places, np.where(places == _STAYS, before, _NOTHING))
         self._places[questions] = given
@@ -96,7 +96,7 @@ class _Answers:
 
 
 def _stored(store: VersionedStore, keys: Keys, asked: Questions, earliest: IntArray) -> Binary:
-    """What the store has."""
+    """The answers from the store."""
     latest = store.latest(keys).get()
     begins = latest.timestamps[asked.codes]
     is_latest = is_present(latest.data)[asked.codes] & (begins <= asked.times)
@@ -104,7 +104,7 @@ def _stored(store: VersionedStore, keys: Keys, asked: Questions, earliest: IntAr
         return latest.data.take(pa.array(asked.codes))
     places = np.where(is_latest, asked.codes, -1)
     rows = np.flatnonzero(~is_latest & (asked.times >= earliest))
-    rows = rows[np.argsort(asked.times[rows])]  # one after the other in memory, where a key has many versions
+    rows = rows[np.argsort(asked.times[rows])]  # one by one in memory, if a key has many versions
     found = store.older(keys, asked.codes[rows], asked.times[rows])
     there = (found.valid_from <= asked.times[rows]) & found.exists
     places[rows[there]] = len(keys) + np.flatnonzero(there)
@@ -112,7 +112,7 @@ def _stored(store: VersionedStore, keys: Keys, asked: Questions, earliest: IntAr
 
 
 def _among_puts(puts: VersionedPuts, turns: IntArray, asked: Questions, earliest: IntArray) -> IntArray:
-    """The put that answers each question; ``_STAYS`` where the store does, ``_NOTHING`` where nothing is valid.
+    """The put that answers each question; ``_STAYS`` if the store does, ``_NOTHING`` if no version is valid.
 
     A put is valid until the next one of its key, and within the version or the gap of the store that it falls into:
 
@@ -136,7 +136,7 @@ def _among_puts(puts: VersionedPuts, turns: IntArray, asked: Questions, earliest
 
 
 def _of_expired(puts: VersionedPuts, turns: IntArray, rows: IntArray, asked: Questions, answers: IntArray) -> IntArray:
-    """Answers as of times that the store keeps no history of: only the latest value of a key can still be valid."""
+    """Answers as of times before the store's history: only the latest value of a key can still be valid."""
     latest, time = _highest_put(puts, turns, rows[puts.is_latest[rows]], asked)
     is_put = latest >= 0
     stored = np.where(puts.has_latest, puts.latest.timestamps, -1)[asked.codes]
@@ -145,7 +145,7 @@ def _of_expired(puts: VersionedPuts, turns: IntArray, rows: IntArray, asked: Que
 
 
 def _last_before(puts: VersionedPuts, turns: IntArray, by_time: IntArray, asked: Questions) -> IntArray:
-    """For each question the place of the last put, by time, that is not after its time and before its turn."""
+    """For each question, the place of the last put, by time, that is not after its time and before its turn."""
     codes, times = puts.codes[by_time], puts.times[by_time]
     known, ranks = np.unique(times, return_inverse=True)
     width = len(known) + 1
@@ -154,7 +154,7 @@ def _last_before(puts: VersionedPuts, turns: IntArray, by_time: IntArray, asked:
     mine = _same_code(codes, place, asked.codes)
     place[~mine] = -1
     later = np.flatnonzero(mine)
-    while later.size:  # back over the puts whose turn had not come; few, as puts come more or less in order
+    while later.size:  # back over puts whose turn has not come; few, since puts arrive roughly in order
         later = later[turns[by_time[place[later]]] > asked.turns[later]]
         place[later] -= 1
         mine = _same_code(codes, place[later], asked.codes[later])
@@ -171,7 +171,7 @@ def _same_code(codes: IntArray, place: IntArray, wanted: IntArray) -> BoolArray:
 
 
 def _highest_put(puts: VersionedPuts, turns: IntArray, rows: IntArray, asked: Questions) -> tuple[IntArray, IntArray]:
-    """For each question the last of some puts of its key before its turn, and its time; -1 for none."""
+    """For each question, the last of some puts of its key before its turn, and its time; -1 for none."""
     rows = rows[np.lexsort((turns[rows], puts.codes[rows]))]
     width = int(max(turns.max(initial=0), asked.turns.max(initial=0))) + 2
     place = np.searchsorted(puts.codes[rows] * width + turns[rows], asked.codes * width + asked.turns) - 1
@@ -183,7 +183,7 @@ def _highest_put(puts: VersionedPuts, turns: IntArray, rows: IntArray, asked: Qu
 
 
 def _by_timelines(puts: VersionedPuts, turns: IntArray, asked: Questions, earliest: IntArray) -> Binary:
-    """The answers for keys with deletions: their puts once more, with the questions in between."""
+    """The answers for keys with deletions: replay their puts, with the questions in between."""
     distinct = np.unique(asked.codes)
     rows = puts.order[np.isin(puts.codes[puts.order], distinct)]
     codes = np.concatenate([puts.codes[rows], asked.codes])

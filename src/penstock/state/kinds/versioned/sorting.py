@@ -1,6 +1,6 @@
-"""Rows whose bytes are a key's and then a time's, by key and then by time.
+"""Sorts rows, whose bytes are a key followed by a time, by key and then by time.
 
-Where one key is another one plus bytes that a time may begin with, such as NUL, their bytes interleave.
+If one key equals another one plus bytes that a time may begin with, such as NUL, their rows interleave.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 
 Row = tuple[bytes, bytes, int]
-"""The bytes of the key and, in eight of them, of the time; what the row has."""
+"""The bytes of the key, eight bytes of the time, and the row's content."""
 
 
 def by_key(rows: Iterator[Row], before: int) -> Iterator[Row]:
-    """Rows sorted by their bytes, by key and then by time. One is held back as long as an earlier one may come.
+    """Sort rows that come in byte order by key and then by time. A row is held back as long as an earlier one may
+    follow.
 
     Args:
-        before: all times are earlier.
+        before: all times are below this.
 
     >>> rows = [(b"a" + bytes(8) + b"z", b"", 0), (b"a" + bytes(7) + b"\\x82", b"", 0)]
     >>> [key[:-8] for key, *_ in by_key(iter(rows), 1000)]
@@ -32,5 +33,5 @@ def by_key(rows: Iterator[Row], before: int) -> Iterator[Row]:
 
 
 def _may_be_overtaken(key: bytes, now: bytes, end: bytes) -> bool:
-    """Whether bytes may come, not before those that have come, of a key that the held one begins with."""
+    """True if rows may follow, at or after the bytes ``now``, of a key that is a prefix of the held one."""
     return any(now[length : length + 8] < end and now.startswith(key[:length]) for length in range(len(key)))

@@ -1,8 +1,8 @@
 """The versioned store: every version of a key's value, found by time (KIP-889, KIP-914).
 
-The latest value of each key lies in a piece of its own. An older version lies in the segment of the time at which it
-ends, under its key and that end, together with the time at which it begins. So history expires by dropping segments,
-and a put writes at most two rows, however many versions the key has.
+The latest value of each key is stored separately. An older version is in the segment of the time at which it ends,
+under its key and that end, together with the time at which it begins. So history expires by dropping segments, and a
+put writes at most two rows, whatever the number of versions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from penstock.state.transactional import Base, ChangeSet, TransactionalRows
 __all__ = ["NOT_PUT", "VALID_TO_UNDEFINED", "Found", "VersionRow", "VersionedStore", "segment_interval_of"]
 
 _LATEST = -1
-"""Stands for the segment's time in the changelog's rows of latest values."""
+"""Takes the place of the segment's time in the changelog's rows of latest values."""
 
 
 class VersionRow(NamedTuple):
@@ -42,13 +42,13 @@ class VersionRow(NamedTuple):
 
 
 class Found(NamedTuple):
-    """For each of several questions the first older version of its key that ends after its time."""
+    """For each of several questions, the first older version of its key that ends after its time."""
 
     valid_to: IntArray
-    """When it ends; ``FOREVER`` where there is none."""
+    """The end of the version; ``FOREVER`` if there is none."""
     valid_from: IntArray
     data: Binary
-    """Its value; null for a deletion, and where there is none."""
+    """The value; null for a deletion, and if there is none."""
 
     @property
     def exists(self) -> BoolArray:
@@ -59,7 +59,7 @@ class Found(NamedTuple):
 class VersionedSegment(SegmentRows):
     """The older versions that end in one stretch of time, by key and end.
 
-    A row's timestamp is when the version begins; that of a deletion is negative, the bitwise complement of it.
+    A row's timestamp is the start of the version; for a deletion it is negative, the bitwise complement of the start.
     """
 
     def __init__(self, base: Base | None = None):
@@ -93,7 +93,8 @@ class VersionedSegment(SegmentRows):
         return rows
 
     def after(self, keys: Keys, codes: IntArray, times: IntArray) -> IntArray:
-        """For each question (the number of a key, and a time) the row that ends next after the time, or -1."""
+        """For each question (the number of a key, and a time), the row with the next end after the time; -1 if there is
+        none."""
         hashes = keys.hashes[codes]
         rows = self._fresh_index().after(hashes, times)
         asked = np.flatnonzero(rows >= 0)
@@ -103,7 +104,7 @@ class VersionedSegment(SegmentRows):
         return rows if self.is_all_here else self._with_disk(keys, codes, times, rows)
 
     def ends(self, rows: IntArray) -> IntArray:
-        """When the versions of rows end."""
+        """The ends of the versions of rows."""
         return self._table.times()[rows]
 
     def _fresh_index(self) -> SortedIndex:
@@ -129,7 +130,7 @@ class VersionedSegment(SegmentRows):
         return -1 if not later.size else int(later[np.argmin(self._table.times()[later])])
 
     def _with_disk(self, keys: Keys, codes: IntArray, times: IntArray, rows: IntArray) -> IntArray:
-        """The rows that were found, or others that are only on disk."""
+        """The rows that were found, replaced where an earlier one is only on disk."""
         assert self.base is not None
         ends = np.full(len(codes), FOREVER, np.int64)
         ends[rows >= 0] = self._table.times()[rows[rows >= 0]]
@@ -150,8 +151,8 @@ class VersionedSegment(SegmentRows):
 class VersionedStore(SegmentedStore):
     """The versions of every key.
 
-    A version older than the store's stream time minus the history retention is not put any more (the history
-    retention is the grace period, too), and reads as of a time that old find nothing but the latest version.
+    A version older than the store's stream time minus the history retention is no longer put (the history retention is
+    also the grace period). Reads as of a time that old find only the latest version.
 
     >>> store = VersionedStore("prices", history_retention=1000)
     >>> store.put_one(b"a", b"1", 10), store.put_one(b"a", b"3", 30), store.put_one(b"a", b"2", 20)
@@ -169,9 +170,9 @@ class VersionedStore(SegmentedStore):
         self.history_retention = history_retention
         self._latest = TransactionalRows()
         self.remembers_deletions = False
-        """Whether a deletion of the latest value at the time of its put leaves a trace, unlike in Kafka Streams."""
+        """True if a deletion of the latest value at the time of its put leaves a trace, unlike in Kafka Streams."""
         self.keys_are_equally_long = False
-        """Whether no key is another one and more; then rows that lie on disk are in the order of keys as they are."""
+        """True if no key is a prefix of another one; then rows on disk are already in the order of keys."""
 
     def pieces(self) -> list[TransactionalRows]:
         return [self._latest, *super().pieces()]
@@ -196,7 +197,7 @@ class VersionedStore(SegmentedStore):
     # --- many keys at once ---------------------------------------------------------------------------------------
 
     def latest(self, keys: Keys) -> Located:
-        """Where the latest values of distinct keys lie."""
+        """Find the latest values of distinct keys."""
         return Located(keys, [Part(self._latest, self._latest.find(keys), np.arange(len(keys)))])
 
     def get(self, keys: Keys) -> Values:
@@ -204,15 +205,15 @@ class VersionedStore(SegmentedStore):
         return self._latest.look_up(keys)
 
     def latest_one(self, key: bytes) -> tuple[bytes, int] | None:
-        """The latest value of one key and since when it is valid, None when there is none."""
+        """The latest value of one key and its start; None if there is none."""
         return self._latest.get_one(key)
 
     def put_latest(self, keys: Keys, values: Values) -> None:
-        """Write latest values of distinct keys; null takes one away."""
+        """Write the latest values of distinct keys; null removes one."""
         self.latest(keys).put(values)
 
     def older(self, keys: Keys, codes: IntArray, times: IntArray) -> Found:
-        """For each question (the number of a key, and a time) the first older version that ends after the time."""
+        """For each question (the number of a key, and a time), the first older version that ends after the time."""
         valid_to = np.full(len(codes), FOREVER, np.int64)
         valid_from = np.full(len(codes), -1, np.int64)
         entries = np.full(len(codes), -1, np.int64)
@@ -247,7 +248,7 @@ class VersionedStore(SegmentedStore):
     # --- one key at a time ---------------------------------------------------------------------------------------
 
     def put_one(self, key: bytes, value: bytes | None, timestamp: int) -> int:
-        """Put a version; until when it is valid, -1 if it is the latest, ``NOT_PUT`` if it is too old."""
+        """Put a version. Return the end of its validity, -1 if it is the latest, ``NOT_PUT`` if it is too old."""
         if timestamp < self.observed_stream_time - self.retention:
             return NOT_PUT
         self.advance(timestamp)
@@ -268,14 +269,15 @@ class VersionedStore(SegmentedStore):
         return valid_to
 
     def load(self, timeline: Timeline, keys: Keys, code: int, times: IntArray) -> None:
-        """Give a key's timeline the older versions that are needed to put or to look at these times."""
+        """Load the older versions into a key's timeline that are needed to put or read at these times."""
         found = self.older(keys, np.full(len(times), code), times)
         values = found.data.to_pylist()
         for row in np.flatnonzero(found.exists).tolist():
             timeline.load(int(found.valid_to[row]), Version(values[row], int(found.valid_from[row])))
 
     def delete_one(self, key: bytes, timestamp: int) -> VersionRow | None:
-        """Delete a key as of a time; the version that was valid then, None if there was none or it is too late."""
+        """Delete a key as of a time. Return the version that was valid then; None if there was none or it is too
+        late."""
         if timestamp < self.observed_stream_time - self.retention:
             return None
         before = self.get_one(key, timestamp)
@@ -283,21 +285,21 @@ class VersionedStore(SegmentedStore):
         return before
 
     def get_one(self, key: bytes, as_of: int | None = None) -> VersionRow | None:
-        """The latest version of a key, or the one that was valid at a time; None when there is none."""
+        """The latest version of a key, or the one that was valid at a time; None if there is none."""
         latest = self._latest.get_one(key)
         if latest is not None and (as_of is None or latest[1] <= as_of):
             return VersionRow(key, *latest, None)
         if as_of is None or as_of < max(self.observed_stream_time - self.retention, 0):
             return None
         found = next(self.scan_key(key, min(as_of, FOREVER - 2) + 1, FOREVER - 1), None)
-        if found is None or not 0 <= found[3] <= as_of:  # a deletion's begin is negative
+        if found is None or not 0 <= found[3] <= as_of:  # a deletion's start is negative
             return None
         return VersionRow(key, found[2], found[3], found[1])
 
     def versions(
         self, key: bytes, earliest: int = 0, latest: int = FOREVER, reverse: bool = False
     ) -> Iterator[VersionRow]:
-        """The versions of a key that were valid at some time in a range, ends included.
+        """The versions of a key that were valid at some time in a range, both ends included.
 
         As in Kafka Streams the segments up to that of the range's end are searched, and the latest version: one that
         ended in a later segment is not found.
@@ -317,7 +319,7 @@ class VersionedStore(SegmentedStore):
                 yield VersionRow(key, value, begin, end)
 
     def rows(self) -> Iterator[VersionRow]:
-        """All versions that are there, by key and then by time."""
+        """All stored versions, by key and then by time."""
         found = [self._older_in(segment, id_) for id_, segment in self._segments.items()]
         latest = (VersionRow(*row, None) for row in self._latest.scan())
         return merge(*found, latest, key=itemgetter(0, 2))
@@ -346,7 +348,7 @@ class VersionedStore(SegmentedStore):
         return ChangeSet(keys, Values(data, np.concatenate([part.values.timestamps for part in parts])))
 
     def apply(self, changes: ChangeSet) -> None:
-        """Take up the rows as they were written: nothing is put anew, so nothing can be too late."""
+        """Write the rows as they were written before: nothing is put again, so nothing can be too late."""
         keys, values = changes
         newest = _times(keys) == _LATEST
         for rows, locate in ((np.flatnonzero(newest), self.latest), (np.flatnonzero(~newest), self.locate)):
@@ -357,7 +359,7 @@ class VersionedStore(SegmentedStore):
 
 
 def segment_interval_of(history_retention: int) -> int:
-    """How much time a segment covers when nobody says, as in Kafka Streams.
+    """The default length of a segment, as in Kafka Streams.
 
     >>> segment_interval_of(600_000)
     60000

@@ -1,4 +1,4 @@
-"""The versions of one key, put one after the other: the versioned store's rules, word for word."""
+"""The versions of one key, put one after the other: exactly the rules of Kafka Streams' versioned store."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from bisect import bisect_right, insort
 from typing import NamedTuple
 
 VALID_TO_UNDEFINED = -1
-"""What a put returns for the latest version of a key (KIP-914)."""
+"""The result of a put for the latest version of a key (KIP-914)."""
 
 NOT_PUT = -(2**63)
-"""What a put returns when the grace period has passed and nothing was put (KIP-914)."""
+"""The result of a put that was too late and was not carried out (KIP-914)."""
 
 
 class Version(NamedTuple):
-    """A value, or None for a deletion, and since when it is valid."""
+    """A value, or None for a deletion, and the start of its validity."""
 
     value: bytes | None
     valid_from: int
 
 
 class Timeline:
-    """The latest value of a key, and its older versions by the time at which each ends.
+    """The latest value of a key, and its older versions by their ends.
 
-    As in Kafka Streams, deletions are remembered as ends of versions, as versions of their own, or, where there is
-    nothing before them, as versions that end where they begin. The deletion of the latest value at the very time of
-    its put takes the value away and remembers nothing.
+    As in Kafka Streams, deletions are stored as ends of versions, as versions of their own, or, if no version precedes
+    them, as versions that end where they begin. A deletion of the latest value at the same time as its put removes the
+    value and stores nothing.
 
     Args:
         latest: the latest value, if there is one.
-        remembers_deletions: remember that deletion, too, as a version that ends where it begins.
+        remembers_deletions: store that deletion, too, as a version that ends where it begins.
 
     >>> key = Timeline()
     >>> key.put(b"v10", 10), key.put(b"v30", 30), key.put(b"v20", 20)
@@ -41,19 +41,19 @@ class Timeline:
         self.latest = latest
         self._remembers_deletions = remembers_deletions
         self.older: dict[int, Version] = {}
-        """By the time at which they end."""
+        """Older versions by their ends."""
         self.changed: set[int] = set()
         """The ends of the older versions that were written."""
         self._ends: list[int] = []
 
     def load(self, end: int, version: Version) -> None:
-        """Take up an older version from the store."""
+        """Add an older version from the store."""
         if end not in self.older:
             insort(self._ends, end)
             self.older[end] = version
 
     def put(self, value: bytes | None, timestamp: int) -> int:
-        """Put a version, which is not too old, and say until when it is valid."""
+        """Put a version, which is not too old, and return the end of its validity."""
         latest = self.latest
         if latest is not None and timestamp >= latest.valid_from:
             if timestamp > latest.valid_from:
@@ -75,9 +75,9 @@ class Timeline:
         return VALID_TO_UNDEFINED
 
     def _put_before(self, end: int, value: bytes | None, timestamp: int) -> int:
-        """Put a version where the next older one to end is known."""
+        """Put a version, given the next older version to end."""
         there = self.older[end]
-        if there.valid_from > timestamp:  # behind a deletion that reaches up to it
+        if there.valid_from > timestamp:  # after a deletion that reaches up to it
             self._write(there.valid_from, Version(value, timestamp))
             return there.valid_from
         if there.valid_from < timestamp:
@@ -91,7 +91,7 @@ class Timeline:
         self.changed.add(end)
 
     def get(self, as_of: int) -> Version | None:
-        """The version that is valid at a time, None when there is none."""
+        """The version that is valid at a time; None if there is none."""
         if self.latest is not None and self.latest.valid_from <= as_of:
             return self.latest
         place = bisect_right(self._ends, as_of)
