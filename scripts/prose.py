@@ -143,12 +143,17 @@ def _listed(docstring: str) -> str:
     return ARGUMENT.sub("- ", SECTION.sub("", docstring))
 
 
+TABLE = re.compile(r"^ *\S.* {3,}\S.*$", re.MULTILINE)
+"""A line of a drawing or of a table without rules, with wide gaps in it."""
+
+
 def inside(source: str) -> Iterator[Text]:
     """Yield the docstrings, the texts of attributes and the messages of errors in a file, as Markdown, in its order."""
     texts_found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            texts_found.append(Text(node.lineno, _listed(as_markdown(cleandoc(node.value.value)))))
+            prose = TABLE.sub("", cleandoc(node.value.value))
+            texts_found.append(Text(node.lineno, _listed(as_markdown(prose))))
         elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             arguments = [*node.exc.args, *(keyword.value for keyword in node.exc.keywords)]
             texts_found += [message for argument in arguments for message in _messages(argument)]

@@ -1,4 +1,4 @@
-"""A log: topics made of partitions of ordered records, written in atomic appends. ``contract`` says what it can do."""
+"""A log: topics with partitions of ordered records, written in atomic appends. ``contract`` defines its operations."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ __all__ = ["Log", "Records", "TopicInfo"]
 
 
 class Log(Topics, Reader, Writer, Publishing):
-    """Topics. Safe to use from several processes at once where the log is shared between processes."""
+    """Topics of records. A log that processes share may be used by several of them at once."""
 
     @property
     def place(self) -> Any:
-        """What ``open_log`` opens the same log with in another process, which can be pickled; None where only this
-        process has it."""
+        """The argument with which ``open_log`` opens the same log in another process; picklable. None if only this
+        process has it.
+        """
         return self.url
 
     def with_outbox(self, outbox: Storage, application_id: str, at_least_once: bool = False) -> Log:
-        """The log as an application uses it.
+        """Return the log as an application uses it.
 
         Args:
-            outbox: where what is written waits to be appended, in a log that has no place for it itself.
+            outbox: where records wait to be appended, for a log without a place of its own for them.
         """
         return self
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""

@@ -1,4 +1,4 @@
-"""Which Kafka cluster is meant, and how to connect: librdkafka's own options, with secrets from elsewhere."""
+"""A Kafka cluster and its connection options: librdkafka's own options, with secrets from elsewhere."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from penstock.signatures import telling
 SCHEME = "kafka://"
 _VARIABLE = "PENSTOCK_KAFKA_"
 _PUBLIC = (".location", ".url", ".uri", ".type", ".mechanism", ".mechanisms")
-"""How the names of options end that are not secret, whatever else they say."""
+"""Endings of option names that are never secret, whatever the rest of the name is."""
 _OWN = ("group.id", "transactional.id", "enable.idempotence", "isolation.level", "enable.auto.commit")
-"""Options on which exactly once rests."""
+"""Options that exactly-once depends on."""
 
 
 class Kafka:
@@ -59,14 +59,14 @@ class Kafka:
 
     @property
     def url(self) -> str:
-        """It without its options, for people to read."""
+        """The URL without options, to be shown."""
         return f"{SCHEME}{self.servers}"
 
     def open_url(self) -> str:
-        """Its URL with all options, for places that people look into.
+        """Return the URL with all options, for places where others may see it.
 
         Raises:
-            ConfigError: a secret is written out among them.
+            ConfigError: an option contains a secret.
 
         >>> Kafka("localhost:9092", {"sasl.password": "env:WORD"}, timeout="5 s").open_url()
         'kafka://localhost:9092?sasl.password=env%3AWORD&timeout=5000+ms'
@@ -82,7 +82,7 @@ class Kafka:
         return f"{self.url}?{urlencode({**self._options, 'timeout': f'{round(self.timeout * 1000)} ms'})}"
 
     def options(self, environment: Mapping[str, str] | None = None) -> dict[str, str]:
-        """All options with their values, the secret ones too: for librdkafka and nobody else.
+        """Return all options with their values, including secrets: for librdkafka only.
 
         Raises:
             ConfigError: a variable or a file for a value is missing.

@@ -1,4 +1,4 @@
-"""Records of a topic, decoded, for Python programs that look at what is there."""
+"""Reads the decoded records of a topic in Python programs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from penstock.topic_names import check_topic_name
 
 Decode = Callable[[Serde, Binary], list[Any]]
 Range = tuple[int, int]
-"""The first offset, and the one behind the last."""
+"""The first offset, and the offset after the last record."""
 
 
 @overload
@@ -127,7 +127,7 @@ def consume(
 
 
 def _meant(log: Log, topic: str, partition: int | None, start: int | None) -> dict[int, Range]:
-    """The offsets of the records that are meant, by partition; raises ``ConfigError`` if there is no such partition."""
+    """Return the requested offsets, by partition. Raise ``ConfigError`` if the partition does not exist."""
     every = ranges_of(log, topic)
     if partition is not None and partition not in every:
         raise ConfigError(f"topic {topic!r} has no partition {partition}; its partitions are 0 to {len(every) - 1}")
@@ -136,14 +136,14 @@ def _meant(log: Log, topic: str, partition: int | None, start: int | None) -> di
 
 
 def ranges_of(log: Log, topic: str) -> dict[int, Range]:
-    """For each partition the offsets of the records that are there now."""
+    """Return the offsets of the present records, by partition."""
     return dict(enumerate(zip(log.start_offsets(topic), log.end_offsets(topic), strict=True)))
 
 
 def records_of(
     log: Log, topic: str, ranges: Mapping[int, Range], key: Serde, value: Serde, decode: Decode = Serde.decode_all
 ) -> Iterator[ConsumerRecord]:
-    """The records of some partitions, the oldest next one first."""
+    """Yield the records of some partitions, the oldest next record first."""
 
     def partition(number: int) -> Iterator[tuple[int, ConsumerRecord]]:
         newest = -1

@@ -1,4 +1,4 @@
-"""What ``consume`` gives: records one by one, or columns; and how it shows itself."""
+"""The result of ``consume``: records one by one, or columns, and how it is displayed."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ T = TypeVar("T")
 
 
 class Consumed(Iterator[T], Generic[T]):
-    """The records, or batches of columns, of a topic, as they are taken out; a look at it takes none out.
+    """Iterates over the records, or batches of columns, of a topic. Displaying it consumes none.
 
     Args:
-        where: the topic, and the number of its records that are meant.
-        first: reads from the beginning, for a look.
+        where: the topic, and the number of requested records.
+        first: reads from the beginning, for the display.
     """
 
     def __init__(self, found: Iterator[T], where: tuple[str, int], first: Callable[[], Iterator[dict[str, Any]]]):
@@ -46,7 +46,7 @@ class Consumed(Iterator[T], Generic[T]):
 
 
 def check_form(form: str) -> None:
-    """Raise ``ConfigError`` for a form that there is not, or whose library is not installed."""
+    """Raise ``ConfigError`` for an unknown form, or one whose library is not installed."""
     if form not in FORMS:
         told = f"as_ is one of {', '.join(FORMS)}, or left out for records"
         raise ConfigError(f"{told}; got {form!r}{nearest(form, FORMS) if isinstance(form, str) else ''}")
@@ -60,7 +60,7 @@ def check_form(form: str) -> None:
 def columns_of(
     log: Log, topic: str, ranges: Mapping[int, tuple[int, int]], key: Serde, value: Serde, form: str
 ) -> Iterator[Any]:
-    """The records of some partitions as batches of columns, partition by partition."""
+    """Yield the records of some partitions as batches of columns, partition by partition."""
     for partition, range_ in ranges.items():
         parts = (part for piece in log.read(topic, partition, *range_) for part in _cut(piece))
         for records in gathered(parts, BATCH_ROWS, BATCH_BYTES):
@@ -86,7 +86,7 @@ def _batch(records: Records, topic: str, partition: int, key: Serde, value: Serd
 
 
 def decoded(serde: Serde, data: Any, records: Records, where: str) -> Any:
-    """A column; raises ``SerdeError`` that names the record which is not of the type."""
+    """Return a decoded column. Raise ``SerdeError`` that names the record with another type."""
     try:
         return column_of(serde, data)
     except Exception as problem:

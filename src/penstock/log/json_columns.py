@@ -12,7 +12,7 @@ Whole rows, one column and what is nested in either are written the same way, by
     maps with keys of text          as objects; other keys are refused
     anything else                   is refused: bytes, intervals of months, extension types
 
-``datetime``, ``date``, ``time``, ``timedelta``, ``Decimal`` and ``UUID`` in a dataclass read it back as it was.
+``datetime``, ``date``, ``time``, ``timedelta``, ``Decimal`` and ``UUID`` in a dataclass read it back unchanged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from penstock.errors import ConfigError, SerdeError
 
 _ENCODER = msgspec.json.Encoder()
 _FIRST, _LAST = -62_135_596_800, 253_402_300_799
-"""The years 1 to 9999, which Python's times and ISO 8601 have, in seconds."""
+"""The years 1 to 9999 in seconds, the range of Python's times and of ISO 8601."""
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _BY_ITSELF = "Write the column by itself, as value=, or convert it to text (base64, hex)"
 _CAST = "Convert it (cast), or leave it out (select)"
@@ -46,12 +46,12 @@ def is_bytes(kind: Any) -> bool:
 
 
 def check(kind: Any, name: str, method: str) -> None:
-    """Raise ``ConfigError`` for a type that JSON cannot keep, also inside of others.
+    """Raise ``ConfigError`` for a type that JSON cannot keep, also nested ones.
 
     Args:
         kind: the Arrow type.
-        name: the column, and the way to the field inside of it.
-        method: who asks.
+        name: the column, and the path to the nested field.
+        method: the public method, for messages.
     """
     if is_.is_dictionary(kind):
         check(kind.value_type, name, method)
@@ -77,18 +77,18 @@ def check(kind: Any, name: str, method: str) -> None:
 
 
 def encode(values: Any, name: str, method: str) -> Binary:
-    """A column, each value as JSON; a null is no JSON but null.
+    """Return a column with each value as JSON; a null stays null.
 
     Raises:
-        SerdeError: a value is none that JSON can keep.
-        ConfigError: the type is none.
+        SerdeError: JSON cannot keep a value.
+        ConfigError: JSON cannot keep the type.
     """
     check(values.type, name, method)
     return _lines(_values(values, name, method), name, method)
 
 
 def encode_rows(batch: Any, method: str) -> Binary:
-    """Each row of a record batch as a JSON object; raises as ``encode``."""
+    """Return each row of a record batch as a JSON object; raises like ``encode``."""
     for field in batch.schema:
         check(field.type, field.name, method)
     columns = [_values(values, name, method) for name, values in zip(batch.schema.names, batch.columns, strict=True)]
@@ -125,7 +125,7 @@ def _objects(names: list[str], columns: list[list[Any]], count: int) -> list[Any
 
 
 def _values(array: Any, name: str, method: str) -> list[Any]:
-    """The values of a column as ``msgspec`` writes them."""
+    """Return the values of a column in the form that ``msgspec`` writes."""
     kind = array.type
     try:
         if is_.is_dictionary(kind):
@@ -157,7 +157,7 @@ def _struct(array: Any, name: str, method: str) -> list[Any]:
 
 
 def _timestamps(array: Any) -> list[Any]:
-    """In ISO 8601, as ``msgspec`` writes them, but by columns: one by one takes twenty times as long."""
+    """Return times in ISO 8601 as ``msgspec`` writes them, by columns: one by one takes twenty times as long."""
     kind = array.type
     limits = pc.min_max(array.cast(pa.int64())).as_py().values()
     if any(one is not None and not _FIRST <= one // _PER_SECOND[kind.unit] <= _LAST for one in limits):
@@ -173,7 +173,7 @@ def _timestamps(array: Any) -> list[Any]:
 
 
 def _check_numbers(array: Any, name: str, method: str) -> None:
-    """Raise ``SerdeError`` for a number that JSON does not have, however deep it is."""
+    """Raise ``SerdeError`` for a number that JSON cannot represent, at any depth."""
     kind = array.type
     if is_.is_floating(kind):
         wide = array.cast(pa.float64())
@@ -195,7 +195,7 @@ def _check_numbers(array: Any, name: str, method: str) -> None:
 
 
 def _in_microseconds(kind: Any) -> Any:
-    """The type with times in units that Python has, so that a cast fails where a value has more."""
+    """Return the type with times in Python's units, so that a cast fails for more precise values."""
     if is_.is_timestamp(kind) and kind.unit == "ns":
         return pa.timestamp("us", tz=kind.tz)
     if is_.is_time(kind) and kind == pa.time64("ns"):

@@ -1,4 +1,4 @@
-"""A log in memory, for tests: one process, gone with it. It remembers the order in which all records arrived."""
+"""A log in the memory of one process, for tests. It remembers the order in which all records arrived."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class MemoryLog(Log):
 
 @dataclass
 class _Topic:
-    """One topic, and what was written for it but not appended yet."""
+    """One topic, and records that were written for it but not appended yet."""
 
     info: TopicInfo
     id: str = field(default_factory=lambda: os.urandom(8).hex())

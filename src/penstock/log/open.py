@@ -1,4 +1,4 @@
-"""Which log is meant: one that is there, a folder, a Kafka cluster, or the one of the settings."""
+"""Opens a log: an existing one, a folder, a Kafka cluster, or the one of the settings."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from penstock.settings import Settings
 
 
 def open_log(log: Log | Kafka | Path | str | None = None) -> Log:
-    """The log itself, the topics of a Kafka cluster, the file log in a folder, or by default the one of the settings.
+    """Return the given log, the topics of a Kafka cluster, the file log in a folder, or by default the settings' log.
 
     Raises:
-        ConfigError: it is neither a folder nor a Kafka cluster, or a cluster, and the extra ``penstock[kafka]`` is not
-            installed.
+        ConfigError: it is neither a folder nor a Kafka cluster, or a cluster without the extra ``penstock[kafka]``.
 
     >>> open_log("somewhere").url
     'somewhere'
@@ -38,7 +37,7 @@ def open_log(log: Log | Kafka | Path | str | None = None) -> Log:
 
 @contextmanager
 def opened(log: Log | Kafka | Path | str | None = None) -> Iterator[Log]:
-    """What ``open_log`` gives; it lets go of its connections behind it, unless it was given as it is."""
+    """Yield the log of ``open_log``, and close its connections at the end, unless the caller opened it."""
     found = open_log(log)
     try:
         yield found
@@ -48,7 +47,7 @@ def opened(log: Log | Kafka | Path | str | None = None) -> Iterator[Log]:
 
 
 def shared_log(log: Log | Kafka | Path | str | None, settings: Settings) -> Log:
-    """The log of an application whose processes all open it: folders by their whole path.
+    """Return the log of an application that all of its processes open: folders by their absolute path.
 
     Raises:
         ConfigError: only this process has it.
@@ -62,7 +61,7 @@ def shared_log(log: Log | Kafka | Path | str | None, settings: Settings) -> Log:
 
 
 def check_shared(log: Log | Kafka | Path | str | None) -> None:
-    """Raise ``ConfigError`` for what an application cannot have as its log, without opening it."""
+    """Raise ``ConfigError`` for a value that cannot be an application's log, without opening it."""
     if isinstance(log, Log):
         if log.place is None:
             raise ConfigError(

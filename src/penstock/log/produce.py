@@ -1,6 +1,6 @@
-"""Records into a topic from Python: from rows, or from Arrow and numpy columns.
+"""Writes records into a topic from Python: from rows, or from Arrow and numpy columns.
 
-All records of one call become visible at once, or none of them when one does not fit.
+All records of one call become visible at once, or none of them if one does not fit.
 """
 
 from __future__ import annotations
@@ -139,12 +139,12 @@ def produce_columns(
 
 
 def topic_types(log: Log, topic: str, key: Any = None, value: Any = None) -> tuple[Serde, Serde]:
-    """The types of a topic's keys and values: those given, else the topic's own, else ``str`` and JSON.
+    """Return the types of a topic's keys and values: those given, else the topic's own, else ``str`` and JSON.
 
-    A topic of bytes takes any type, and bytes go into any topic as they are.
+    A topic of bytes takes any type, and bytes go into any topic unchanged.
 
     Raises:
-        ConfigError: the topic holds something else than what was given.
+        ConfigError: the topic holds other types than those given.
     """
     given = {"key": None if key is None else of(key, "key"), "value": None if value is None else of(value, "value")}
     if not log.keeps_types or not log.exists(topic):
@@ -161,7 +161,7 @@ def topic_types(log: Log, topic: str, key: Any = None, value: Any = None) -> tup
 
 
 def check_partitions(log: Log, topic: str, wanted: int | None) -> None:
-    """Raise ``ConfigError`` when a topic exists with another number of partitions than was asked for."""
+    """Raise ``ConfigError`` if a topic exists with another number of partitions than requested."""
     if wanted is None:
         return
     if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
@@ -174,14 +174,14 @@ def check_partitions(log: Log, topic: str, wanted: int | None) -> None:
 
 
 SAY_UNIT = 'timestamp_unit="{unit}"'
-"""How a program says it."""
+"""How a program gives the unit."""
 
 BY_KEY = -1
-"""In place of a partition: the one that Kafka's partitioner chooses."""
+"""A partition number that means Kafka's partitioner chooses."""
 
 
 class Placed(NamedTuple):
-    """Records some of which have their partition already; ``BY_KEY`` for the others."""
+    """Records some of which have a fixed partition; the others have ``BY_KEY``."""
 
     records: Records
     partitions: IntArray
@@ -191,14 +191,14 @@ class Placed(NamedTuple):
 
 
 def append(log: Log, new: TopicInfo, batches: Iterable[Records | Placed], way_out: str = SAY_UNIT) -> int:
-    """Write encoded records to the partitions they belong to and make all visible at once; how many there were.
+    """Write encoded records to their partitions and make all visible at once. Return their number.
 
     Args:
-        new: what the topic is made as when it does not exist.
-        way_out: how to say which unit times have.
+        new: the topic to create, if it does not exist.
+        way_out: how to give the unit of times, for messages.
     """
     batches = iter(batches)
-    first = list(islice(batches, 1))  # what is wrong with records mostly shows here, before the topic is made
+    first = list(islice(batches, 1))  # faulty records mostly fail here, before the topic is made
     _tell_of_times(new.name, first, way_out)
     info = existing_or_new(log, new)
     total, turn = 0, sum(log.end_offsets(info.name))
@@ -218,7 +218,7 @@ def _tell_of_times(topic: str, first: list[Records | Placed], way_out: str) -> N
 
 
 def existing_or_new(log: Log, new: TopicInfo) -> TopicInfo:
-    """What a topic is, made as ``new`` says when it does not exist."""
+    """Return the description of a topic, created as ``new`` if it does not exist."""
     if not log.exists(new.name):
         try:
             log.create_topic(new)
@@ -228,7 +228,7 @@ def existing_or_new(log: Log, new: TopicInfo) -> TopicInfo:
 
 
 def write_batch(writer: SegmentWriter, info: TopicInfo, batch: Records | Placed, turn: int) -> int:
-    """Write a batch, those without a key from partition ``turn`` on; how many those were."""
+    """Write a batch. Records without a key go to partitions in turn, from ``turn`` on; return their number."""
     batch, given = batch if isinstance(batch, Placed) else (batch, None)
     without_key = null_mask(batch.key)
     in_turn = turn if without_key is None else turn + np.cumsum(without_key) - 1

@@ -1,4 +1,4 @@
-"""Records as columns: what is read of a partition, and how it lies in an Arrow file."""
+"""Records as columns, in memory and in an Arrow file."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _NO_GAPS: IntArray = np.zeros(0, np.int64)
 class Records(Rows):
     """Records of one partition, in the order of their offsets, as columns.
 
-    ``first`` is the offset of the first one, where the others follow it without gaps; else give all ``offsets``. It is
-    -1, and so are they all, for records that are still to be written.
+    ``first`` is the offset of the first one, where the others follow it without gaps; else give all ``offsets``.
+    Records that are still to be written have -1 for all offsets.
 
     >>> none = pa.nulls(3, pa.binary())
     >>> Records(5, none, none, np.arange(3)).offsets.tolist()
@@ -42,15 +42,15 @@ class Records(Rows):
     placed: bool = False
     """Whether Kafka's default partitioner puts every key into the partition."""
     arrival: IntArray | None = None
-    """The order in which the records of all topics arrived, where that is known."""
+    """The order in which the records of all topics arrived, if known."""
     clock: IntArray | None = None
-    """In internal topics: how far the task that sent each one had come in time, see ``Reader``."""
+    """In internal topics: the sending task's clock at each record, see ``Reader``."""
     old: Binary | None = None
-    """In internal topics that carry changes of a table: the value before."""
+    """In internal topics that carry changes of a table: the previous value."""
     cause: IntArray | None = None
-    """In some internal topics: which record of the log caused each one, see ``Meetings``."""
+    """In some internal topics: the input record that caused each one, see ``Meetings``."""
     offsets: IntArray = field(default_factory=lambda: _NO_GAPS, kw_only=True)
-    """The offset of each one; there may be gaps between them, as in Kafka."""
+    """The offset of each record; there may be gaps, as in Kafka."""
 
     def __post_init__(self, first: int) -> None:
         if self.offsets is _NO_GAPS:
@@ -60,13 +60,13 @@ class Records(Rows):
         return len(self.timestamp)
 
     def between(self, start: int, end: int) -> Records:
-        """Those with ``start <= offset < end``."""
+        """Return the records with ``start <= offset < end``."""
         first, stop = np.searchsorted(self.offsets, [start, end])
         return self.slice(int(first), int(stop))
 
     @property
     def end(self) -> int:
-        """The offset behind that of the last one; there must be one."""
+        """The offset after the last record; there must be one."""
         return int(self.offsets[-1]) + 1
 
     @property
@@ -75,18 +75,18 @@ class Records(Rows):
         return int(self.key.nbytes + self.value.nbytes + old) + 8 * len(self.timestamp)
 
     def sizes(self) -> IntArray:
-        """How many bytes each record has; they add up to ``nbytes``, but for what Arrow itself needs."""
+        """Return the size of each record in bytes; the sum is ``nbytes`` without Arrow's overhead."""
         old = 0 if self.old is None else spans(self.old).length
         return spans(self.key).length + spans(self.value).length + old + 8
 
 
 def offsets_from(first: int, count: int) -> IntArray:
-    """So many offsets without gaps; -1 for all where the first one is -1."""
+    """Return so many offsets without gaps; -1 for all if the first one is -1."""
     return np.arange(first, first + count) if first >= 0 else np.full(count, first)
 
 
 def gathered(pieces: Iterable[Records], most: int, most_bytes: int) -> Iterator[Records]:
-    """Records that follow each other in fewer pieces: of at most so many records and bytes, unless one came larger."""
+    """Yield consecutive records in fewer pieces: of at most so many records and bytes, unless one came larger."""
     some: list[Records] = []
     count = nbytes = 0
     for piece in pieces:
@@ -100,7 +100,7 @@ def gathered(pieces: Iterable[Records], most: int, most_bytes: int) -> Iterator[
 
 
 def first_at(pieces: Iterable[Records], time: int) -> int | None:
-    """The offset of the first record whose timestamp is a time or later; None when there is none."""
+    """Return the offset of the first record whose timestamp is a time or later; None if none exists."""
     for piece in pieces:
         found = np.flatnonzero(piece.timestamp >= time)
         if len(found):
@@ -109,7 +109,7 @@ def first_at(pieces: Iterable[Records], time: int) -> int | None:
 
 
 def to_record_batch(records: Records) -> Any:
-    """Records as an Arrow record batch of a topic's schema."""
+    """Return records as an Arrow record batch of a topic's schema."""
     columns = [records.key, records.value, pa.array(records.timestamp)]
     if records.headers is None:
         return pa.record_batch(columns, schema=SCHEMA)
@@ -117,7 +117,7 @@ def to_record_batch(records: Records) -> Any:
 
 
 def from_record_batch(batch: Any, offset: int, placed: bool = False) -> Records:
-    """The reverse of ``to_record_batch``."""
+    """Reverse ``to_record_batch``."""
     headers = batch.column(3) if batch.num_columns > 3 else None
     if headers is not None and headers.null_count == len(headers):
         headers = None

@@ -1,4 +1,4 @@
-"""Rows of Python values as records: what ``produce`` and the command line take."""
+"""Converts rows of Python values, the input of ``produce`` and the command line, to records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BATCH_BYTES = 32 << 20
 
 _FEW_ROWS, _MANY_ROWS = 64, 2_048
 _SMALL_BYTES = 1 << 18
-"""So many rows are encoded at once, few where those before had that many bytes or more."""
+"""Rows encoded at once: few, if the previous ones had that many bytes or more."""
 
 Row = tuple[Any, ...]
 """``(key, value)``, ``(key, value, timestamp)`` or ``(key, value, timestamp, headers)``; a ``Record`` is one."""
@@ -34,13 +34,13 @@ Row = tuple[Any, ...]
 def records_of(
     rows: Iterable[Row], topic: str, key: Serde, value: Serde, unit: Unit = UNITS["ms"]
 ) -> Iterator[Records]:
-    """The records of rows, for a topic of these types, many at a time but no more than ``BATCH_BYTES``."""
+    """Yield the records of rows, for a topic of these types, many at a time but at most ``BATCH_BYTES``."""
     pieces = (half for large in _encode_rows(rows, topic, key, value, unit) for half in _halves(large))
     return gathered(pieces, BATCH_ROWS, BATCH_BYTES)
 
 
 def _encode_rows(rows: Iterable[Row], topic: str, key: Serde, value: Serde, unit: Unit) -> Iterator[Records]:
-    """The records of some rows; how many are encoded at once depends on how large they are."""
+    """Yield the records of some rows; how many are encoded at once depends on their size."""
     rows = iter(rows)
     first, count = 1, _FEW_ROWS
     while some := list(islice(rows, count)):
@@ -51,7 +51,7 @@ def _encode_rows(rows: Iterable[Row], topic: str, key: Serde, value: Serde, unit
 
 
 def _checked(rows: list[Any], topic: str, first: int) -> list[Row]:
-    """Rows as tuples, of one of the forms that there are; the first of them has a number."""
+    """Return rows as tuples of a valid form; `first` is the number of the first row."""
     checked = []
     for number, given in enumerate(rows, first):
         row = as_row(given)
@@ -65,7 +65,7 @@ def _checked(rows: list[Any], topic: str, first: int) -> list[Row]:
 
 
 def _encode_some(rows: list[Row], topic: str, key: Serde, value: Serde, first: int, unit: Unit) -> list[Records]:
-    """The records of some rows, the first of which has a number; in pieces when they are too large for one array."""
+    """Return the records of some rows, from row number `first` on; in pieces if they are too large for one array."""
     try:
         keys = encode_column(key, [row[0] for row in rows], f"topic {topic!r}, key of row", first)
         values = encode_column(value, [row[1] for row in rows], f"topic {topic!r}, value of row", first)
@@ -81,7 +81,7 @@ def _encode_some(rows: list[Row], topic: str, key: Serde, value: Serde, first: i
 
 
 def encode_column(serde: Serde, values: list[Any], what: str, first: int) -> Binary:
-    """The bytes of some values; an error says ``what`` and the number of the row, which begin with ``first``."""
+    """Return the bytes of some values. Errors name ``what`` and the row number, counted from ``first``."""
     try:
         return serde.encode_all(values)
     except Exception as problem:
@@ -96,7 +96,7 @@ def encode_column(serde: Serde, values: list[Any], what: str, first: int) -> Bin
 
 
 def row_times(times: list[Any], what: str, first: int, unit: Unit = UNITS["ms"]) -> IntArray:
-    """Timestamps in milliseconds, of numbers, datetimes or text; now where there is None."""
+    """Return timestamps in milliseconds, from numbers, datetimes or text; None means now."""
     if unit is UNITS["ms"] and all(type(time_) is int and 0 <= time_ < 2**63 for time_ in times):
         return np.array(times, np.int64)
     present = now()
@@ -109,7 +109,7 @@ def row_times(times: list[Any], what: str, first: int, unit: Unit = UNITS["ms"])
 
 
 def row_headers(headers: list[Any], what: str, first: int) -> Any:
-    """The headers of some records as an Arrow array; None when no record has any."""
+    """Return the headers of some records as an Arrow array; None if no record has any."""
     if not any(headers):
         return None
     for number, pairs in enumerate(headers, first):

@@ -1,4 +1,4 @@
-"""Times that were meant in another unit: milliseconds that lie before 1980 or after 2200."""
+"""Detects times in a wrong unit: milliseconds that would be before 1980 or after 2200."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _told: set[str] = set()
 
 
 def tell_of_strange_times(topic: str, times: IntArray, way_out: str) -> None:
-    """Warn, once for a topic, when its first records lie where few records are of.
+    """Warn, once for a topic, when its first records have implausible times.
 
     Args:
-        times: those of the first records, in milliseconds.
-        way_out: how to say which unit times have, with ``{unit}`` in it.
+        times: the times of the first records, in milliseconds.
+        way_out: how to give the unit of times, with ``{unit}`` in it.
     """
     if topic in _told or not len(times):
         return
@@ -38,7 +38,7 @@ def tell_of_strange_times(topic: str, times: IntArray, way_out: str) -> None:
 
 
 def unit_of(time: int) -> str | None:
-    """In which unit a number would be a time of these years; None if in none.
+    """Return the unit in which a number would be a time of these years; None if none.
 
     >>> unit_of(1_767_225_600), unit_of(1_767_225_600_000_000), unit_of(0)
     ('s', 'us', None)

@@ -1,4 +1,4 @@
-"""Tables of any library as Arrow record batches, and which of their columns are keys, values and times of records."""
+"""Converts any library's tables to Arrow record batches, and their columns to keys, values and times of records."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from penstock.times import UNITS, Unit, parsed, unit_named
 
 _ARROW_TYPES = {INT.name: pa.int64(), FLOAT.name: pa.float64(), STR.name: pa.string(), BYTES.name: pa.binary()}
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
-"""How pandas calls an index without a name when it becomes a column."""
+"""pandas' column name of an index without a name."""
 
 
 def reader_of(columns: Any, method: str) -> Any:
-    """A table, whatever it is, as a reader of record batches.
+    """Return a table of any library as a reader of record batches.
 
     Raises:
-        ConfigError: it is no table, or a column of it is none that Arrow knows.
+        ConfigError: it is no table, or Arrow does not know a column's type.
     """
     if isinstance(columns, Mapping):
         columns = _table(dict(columns), method)
@@ -43,7 +43,7 @@ def reader_of(columns: Any, method: str) -> Any:
     _check_no_objects(columns, method)
     try:
         return pa.RecordBatchReader.from_stream(columns)
-    except Exception as error:  # whatever the library raises that made it
+    except Exception as error:  # the library that made the table may raise anything
         raise _unreadable(columns, method, error) from None
 
 
@@ -72,7 +72,7 @@ def _table(columns: dict[Any, Any], method: str) -> Any:
 
 
 def _check_no_objects(columns: Any, method: str) -> None:
-    """Refuse columns of Python objects of polars, which gives their addresses to Arrow."""
+    """Refuse polars' columns of Python objects, because polars passes their addresses to Arrow."""
     if type(columns).__module__.partition(".")[0] != "polars" or not hasattr(columns, "collect_schema"):
         return
     for name, kind in columns.collect_schema().items():
@@ -81,7 +81,7 @@ def _check_no_objects(columns: Any, method: str) -> None:
 
 
 def _unreadable(columns: Any, method: str, error: Exception) -> ConfigError:
-    """What is wrong with a DataFrame that does not become Arrow: the first column that does not, if it is one."""
+    """Return the error for a DataFrame that cannot become Arrow, naming the first bad column, if any."""
     for name in getattr(columns, "columns", ()):
         try:
             pa.RecordBatchReader.from_stream(columns[[name]])
@@ -103,7 +103,7 @@ def _first_line(error: Exception) -> str:
 
 
 def serde_of(kind: Any) -> Serde:
-    """How values of an Arrow type are written."""
+    """Return the serde for values of an Arrow type."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if pa.types.is_integer(kind):
@@ -116,20 +116,20 @@ def serde_of(kind: Any) -> Serde:
 
 
 class Chosen(NamedTuple):
-    """Which columns of a table are the keys, the values and the times of records, and who asks."""
+    """The columns of a table with the keys, values and times of records, and the public method for messages."""
 
     method: str
     key: str | None
     value: str | None
     timestamp: str | None
     timestamp_unit: str | None = None
-    """What times that are numbers count; milliseconds by default."""
+    """The unit of times that are numbers; milliseconds by default."""
 
     def types(self, schema: Any) -> tuple[Serde, Serde]:
-        """The types of the keys and of the values.
+        """Return the types of the keys and of the values.
 
         Raises:
-            ConfigError: a column does not exist, the one with the times holds none, or JSON cannot keep what is in one.
+            ConfigError: a column does not exist, the column of times has none, or JSON cannot keep a column's values.
         """
         for name in (self.key, self.value, self.timestamp):
             if name is not None and name not in schema.names:
@@ -150,7 +150,7 @@ class Chosen(NamedTuple):
         return keys, values
 
     def encode(self, batch: Any) -> Records:
-        """A record batch of the table as records."""
+        """Return a record batch of the table as records."""
         keys = nulls(batch.num_rows) if self.key is None else self._column(batch, self.key)
         if self.value is None:
             rows = batch.select(self._in_rows(batch.schema))
@@ -160,7 +160,7 @@ class Chosen(NamedTuple):
         return Records(-1, keys, values, self._times(batch))
 
     def _in_rows(self, schema: Any) -> list[str]:
-        """The columns of which a JSON object is made: all but an index of pandas that has no name.
+        """Return the columns that form a JSON object: all but an unnamed index of pandas.
 
         Raises:
             ConfigError: such an index holds more than the numbers of rows.
@@ -187,7 +187,7 @@ class Chosen(NamedTuple):
             raise ConfigError(f"{self.method}: column {name!r} does not fit the type {serde.name}: {error}") from None
 
     def _times(self, batch: Any) -> IntArray:
-        """Timestamps in milliseconds."""
+        """Return timestamps in milliseconds."""
         if self.timestamp is None:
             return np.full(batch.num_rows, now())
         times = batch.column(self.timestamp)
@@ -229,10 +229,10 @@ class Chosen(NamedTuple):
 
 
 def _cast(values: Any, kind: Any) -> Any:
-    """An array as another type; categories as what they stand for."""
+    """Return an array as another type; categories as their values."""
     if not pa.types.is_dictionary(values.type):
         return values.cast(kind)
-    # Arrow does not decode categories of all kinds of text, so these become plain text first
+    # Arrow cannot decode categories of all kinds of text, so these become plain text first
     return pa.DictionaryArray.from_arrays(values.indices, values.dictionary.cast(kind)).dictionary_decode()
 
 
@@ -247,7 +247,7 @@ def _is_number(kind: Any) -> bool:
 
 
 def _as_milliseconds(times: Any) -> Any:
-    """Times that are no text as an Arrow array of whole milliseconds; what says no zone is UTC."""
+    """Return times that are no text as an Arrow array of whole milliseconds; times without a zone are UTC."""
     if pa.types.is_date(times.type):
         times = times.cast(pa.timestamp("ms"))
     if pa.types.is_timestamp(times.type):

@@ -1,4 +1,4 @@
-"""Waiting for records: a look at a log costs little, and what tells of appends costs nothing until there are some."""
+"""Waits for records: polling a log is cheap, and notifications of appends cost nothing while there are none."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ _LOOK_SECONDS = 0.01
 
 
 class TopicWatch(ABC):
-    """Waits for records of some topics. What was appended since it was made, or since it last returned, ends a wait."""
+    """Waits for records of some topics. An append since its creation, or since its last return, ends a wait."""
 
     @abstractmethod
     def wait(self, timeout: float) -> None:
-        """Wait for new records, or until somebody calls ``wake``, or for so many seconds. It may return for nothing."""
+        """Wait for new records, for a call of ``wake``, or for so many seconds. It may return without a reason."""
 
     @abstractmethod
     def wake(self) -> None:
-        """End the wait that is under way, or the next one; from any thread."""
+        """End the running wait, or the next one; from any thread."""
 
     def has_seen(self, ends: Mapping[str, Sequence[int]]) -> None:  # noqa: B027 - files tell of what appears
-        """Whoever waits knows what the topics have up to these ends, and is to be told of what comes behind them."""
+        """Tell the watch that everything up to these offsets is known; it wakes for later ones only."""
 
     def close(self) -> None:  # noqa: B027 - most have nothing to let go of
-        """Let go of what it waits on; ``wake`` may still be called."""
+        """Release its resources; ``wake`` may still be called."""
 
 
 class HasEnds(Protocol):
-    """What such a watch needs of a log."""
+    """The log operation that such a watch needs."""
 
     def end_offsets(self, topic: str) -> list[int]: ...
 
 
 class LookingWatch(TopicWatch):
-    """Looks at a log again and again, for logs that do not tell."""
+    """Polls a log, for logs without notifications."""
 
     def __init__(self, log: HasEnds, topics: Sequence[str], look_seconds: float = _LOOK_SECONDS):
         self._log = log
@@ -56,7 +56,7 @@ class LookingWatch(TopicWatch):
         self._known = [list(ends.get(topic, known)) for topic, known in zip(self._topics, self._known, strict=True)]
 
     def has_more(self) -> bool:
-        """Look: whether the topics have other ends than at the last look."""
+        """Return whether the ends of the topics have changed since the last call."""
         before, self._known = self._known, self._ends()
         return before != self._known
 

@@ -61,7 +61,7 @@ class BatchTask(Task):
             storage: where it writes the records for other tasks.
             folder: where it keeps its state meanwhile.
         """
-        layout = replace(program.layout, partitions=dict(program.layout.partitions))  # a task adds what it chooses
+        layout = replace(program.layout, partitions=dict(program.layout.partitions))  # a task adds chosen topics
         continuation = program.continuation
         checkpoint = None if continuation is None else open_storage(continuation.storage)
         topology, settings = program.topology, program.settings

@@ -1,1 +1,1 @@
-"""What a log can do, by who asks for it: `Topics`, `Reader`, `Writer` and `Publishing`; a `Log` does all of it."""
+"""The operations of a log, by use: `Topics`, `Reader`, `Writer` and `Publishing`; a `Log` has all of them."""

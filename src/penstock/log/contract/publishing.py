@@ -1,4 +1,4 @@
-"""What an application needs of a log to put out each commit once, whatever crashes."""
+"""The operations with which an application publishes each commit once, despite crashes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.storage import Storage
 
 
 class Judged(NamedTuple):
-    """Records that a commit has for a partition of a topic, with those that will never get there."""
+    """Records of a commit for a partition of a topic, with those that the topic will never accept."""
 
     topic: str
     partition: int
@@ -23,20 +23,20 @@ class Judged(NamedTuple):
 
 
 class Publishing(ABC):
-    """Brings commits to their topics; the defaults are those of a log in which an append is all there is to it."""
+    """Publishes commits to their topics. The defaults are for a log in which an append is the whole publishing."""
 
     def publishing(
         self, producer: str, sequence: int, offsets: Mapping[str, Sequence[int]], known: int | None = None
     ) -> AbstractContextManager[None]:
-        """The appends of one commit, which a log that can makes visible together where the context ends well.
+        """Return the context of one commit's appends. A log with transactions makes them visible together at its end.
 
         Args:
-            offsets: up to where the application has read its sources; a log that others look at tells them.
-            known: the last commit that the log has acknowledged, as far as is known; None if it is not to be checked
-                whether the log still has what it has acknowledged.
+            offsets: the offsets up to which the application has read its sources; some logs publish them for others.
+            known: the last commit that the log is known to have acknowledged; None to skip the check that the log still
+                has it.
 
         Raises:
-            CommitError: it has not.
+            CommitError: the log has lost it.
         """
         return nullcontext()
 
@@ -47,28 +47,29 @@ class Publishing(ABC):
 
     @abstractmethod
     def last_sequence(self, topic: str, producer: str) -> int:
-        """The number of a producer's last append to a topic; -1 when there is none."""
+        """Return the number of a producer's last append to a topic; -1 if it has made none."""
 
     def last_published(self, producer: str) -> int | None:
-        """The last numbered append of a producer to any topic; None where nothing can be between a commit and its
-        topics."""
+        """Return a producer's last numbered append to any topic; None if a commit is always in its topics."""
         return None
 
     def lacks(self, topic: str, producer: str, sequence: int) -> bool:
-        """Whether an append that was made to a topic is certainly not in it; False where nobody can tell."""
+        """Return whether an append made to a topic is certainly missing; False if unknown."""
         return False
 
     def has_lost(self, topic: str, segments: Sequence[Segment]) -> bool:
-        """Whether what was written to be appended to a topic is certainly gone; False where nobody can tell."""
+        """Return whether segments written for a topic are certainly lost; False if unknown."""
         return False
 
     def judged(self, producer: str, sinks: Mapping[str, Sequence[Segment]]) -> list[Judged]:
-        """The records of a commit that are not in their topics yet, with those that these refuse."""
+        """Return a commit's records that are not in their topics yet, with those that the topics refuse."""
         return []
 
     @property
     def claims(self) -> Storage | None:
-        """Where the log keeps which checkpoint writes under which application id; None if only this process uses it."""
+        """The storage in which the log records which checkpoint writes under each application id; None if only this
+        process uses the log.
+        """
         return None
 
     def sweep(self, topic: str, is_meant: Callable[[str], bool]) -> None:  # noqa: B027 - others leave nothing behind

@@ -1,4 +1,4 @@
-"""Reading a log: records by their offsets, and where in a topic a time is."""
+"""Reading a log: records by offset, and offsets by time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FURTHER_BACK = 4
 
 
 class TopicStats(NamedTuple):
-    """How much a topic holds, as far as the log can tell; bytes and the newest timestamp are those of whole appends."""
+    """The size of a topic, as far as the log knows; bytes and the newest timestamp count whole appends."""
 
     records: int
     nbytes: int | None = None
@@ -24,7 +24,7 @@ class TopicStats(NamedTuple):
 
 
 class Reader(ABC):
-    """The records of topics. Offsets may have gaps: each record says its own."""
+    """The records of topics. Offsets may have gaps: each record carries its own."""
 
     @abstractmethod
     def start_offsets(self, topic: str) -> list[int]:
@@ -35,30 +35,30 @@ class Reader(ABC):
         """For each partition the offset that its next record will get."""
 
     def size(self, topic: str) -> int:
-        """How many records a topic holds."""
+        """Return how many records a topic has."""
         return sum(self.end_offsets(topic)) - sum(self.start_offsets(topic))
 
     def stats(self, topic: str) -> TopicStats:
-        """How much a topic holds."""
+        """Return the size of a topic."""
         return TopicStats(self.size(topic))
 
     @abstractmethod
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Records]:
-        """The records with ``start <= offset < end``, in pieces as they were written.
+        """Yield the records with ``start <= offset < end``, in the pieces in which they were written.
 
         Raises:
-            OffsetOutOfRangeError: ``start`` lies before the first record that is still there.
+            OffsetOutOfRangeError: ``start`` is before the first record that still exists.
             CorruptDataError: a file is missing, torn or damaged.
             TopicNotFoundError: the topic does not exist, or was removed while it was read.
         """
 
     def timestamp_at(self, topic: str, partition: int, offset: int) -> int:
-        """The timestamp of the first record at an offset or behind it, 0 where none is there; raises as ``read``."""
+        """Return the timestamp of the first record at an offset or after it, 0 if none exists; raises like ``read``."""
         end = max(offset + 1, self.end_offsets(topic)[partition])
         return next((int(some.timestamp[0]) for some in self.read(topic, partition, offset, end) if len(some)), 0)
 
     def newest(self, topic: str, partition: int, start: int, end: int, count: int) -> Records | None:
-        """The last so many records with ``start <= offset < end``; None when there are none. Raises as ``read``.
+        """Return the last so many records with ``start <= offset < end``; None if empty. Raises like ``read``.
 
         Offsets may have gaps, so this looks further and further back until it has found enough.
         """
@@ -73,29 +73,29 @@ class Reader(ABC):
         return None
 
     def offset_at(self, topic: str, partition: int, time: int) -> int | None:
-        """The offset of the first record whose timestamp is a time or later; None when there is none."""
+        """Return the offset of the first record whose timestamp is a time or later; None if none exists."""
         start, end = self.start_offsets(topic)[partition], self.end_offsets(topic)[partition]
         return first_at(self.read(topic, partition, start, end), time)
 
     def arrived_at(self, topic: str, partition: int, offset: int) -> float | None:
-        """When the record at an offset came, about, in seconds of the wall clock; None where the log cannot tell."""
+        """Return approximately when a record arrived, in seconds of the wall clock; None if the log does not know."""
         return None
 
     def reach(self, topic: str, partition: int, start: int, end: int, nbytes: int) -> int | None:
-        """To which time the next so many bytes of a partition come: the highest timestamp of the appends among them.
+        """Return the highest timestamp of the next appends of a partition, up to so many bytes.
 
         Returns:
-            None when that is all there is before ``end``, or the log cannot tell without reading the records.
+            None if these are all up to ``end``, or if the log would have to read the records.
         """
         return None
 
     def watch(self, topics: Sequence[str]) -> TopicWatch:
-        """Waits for records of topics."""
+        """Return a watch that waits for records of topics."""
         return LookingWatch(self, topics)
 
 
 def reach(appends: Iterable[tuple[int, int, int]], end: int, nbytes: int) -> int | None:
-    """``Reader.reach`` from the end, the bytes and the highest timestamp of the next appends.
+    """Return ``Reader.reach``, given the end, the bytes and the highest timestamp of each next append.
 
     >>> reach([(10, 100, 5), (20, 100, 7), (30, 100, 6)], end=30, nbytes=200)
     7
@@ -112,7 +112,7 @@ def reach(appends: Iterable[tuple[int, int, int]], end: int, nbytes: int) -> int
 
 
 def check_start(topic: str, partition: int, start: int, first: int) -> None:
-    """Raise ``OffsetOutOfRangeError`` for reading from before the first record that is still there."""
+    """Raise ``OffsetOutOfRangeError`` when reading would begin before the first record that still exists."""
     if start < first:
         raise OffsetOutOfRangeError(
             f"topic {topic!r}, partition {partition}: offset {start} was removed by retention; "

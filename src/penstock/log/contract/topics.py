@@ -1,4 +1,4 @@
-"""Topics as such: which there are, what each one is, and what is kept of it."""
+"""Topics themselves: their names, their descriptions, and how much of them is kept."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from penstock.errors import ConfigError, OffsetOutOfRangeError, TopicNotFoundErr
 from penstock.topic_names import check_topic_name
 
 NO_LIMIT = -1
-"""The retention of a topic that keeps its records for ever, or all of them."""
+"""Unlimited retention, in time or in bytes."""
 
 
 class TopicInfo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a topic is, apart from its records.
+    """The description of a topic.
 
-    ``key`` and ``value`` name the types of what is in it, for reading it without the program that wrote it.
+    ``key`` and ``value`` name the types in it, for programs that read it without the one that wrote it.
     """
 
     name: str
@@ -29,50 +29,50 @@ class TopicInfo(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Topics(ABC):
-    """The topics of a log, for those who make, describe, trim and remove them."""
+    """Creates, describes, trims and removes the topics of a log."""
 
     @property
     @abstractmethod
     def url(self) -> str:
-        """How to open the same log elsewhere."""
+        """The URL that opens the same log elsewhere."""
 
     @property
     def keeps_types(self) -> bool:
-        """Whether topics say of which types their keys and values are."""
+        """Whether topics know the types of their keys and values."""
         return True
 
     @abstractmethod
     def topics(self) -> list[str]:
-        """The names of all topics, sorted."""
+        """Return the names of all topics, sorted."""
 
     @abstractmethod
     def create_topic(self, info: TopicInfo) -> None:
-        """Make a topic; raises ``TopicExistsError``, or ``ConfigError`` for a wrong name or no partitions."""
+        """Create a topic. Raise ``TopicExistsError``, or ``ConfigError`` for an invalid name or no partitions."""
 
     @abstractmethod
     def delete_topic(self, name: str) -> None:
         """Remove a topic with all its records; raises ``TopicNotFoundError``.
 
-        Whoever is writing into it fails with ``TopicNotFoundError``, also when a topic of this name was made since.
+        A running write into it fails with ``TopicNotFoundError``, even if a new topic of this name exists by then.
         """
 
     @abstractmethod
     def topic(self, name: str) -> TopicInfo:
-        """What a topic is; raises ``TopicNotFoundError``."""
+        """Return the description of a topic; raises ``TopicNotFoundError``."""
 
     @abstractmethod
     def topic_id(self, name: str) -> str:
-        """Tells a topic from all that had this name before and will have it; raises ``TopicNotFoundError``.
+        """Return the id that distinguishes a topic from others of the same name; raises ``TopicNotFoundError``.
 
-        It is empty for topics that were made before topics had ids, or by hand.
+        Empty for topics that were created before topics had ids, or by hand.
         """
 
     def topic_ids(self, names: Iterable[str]) -> dict[str, str | None]:
-        """The ids of several topics, None for those that do not exist."""
+        """Return the ids of several topics, None for those that do not exist."""
         return {name: self.topic_id(name) if self.exists(name) else None for name in names}
 
     def exists(self, topic: str) -> bool:
-        """Whether there is a topic of this name."""
+        """Return whether a topic of this name exists."""
         try:
             self.topic(topic)
         except TopicNotFoundError:
@@ -81,31 +81,34 @@ class Topics(ABC):
 
     @abstractmethod
     def trim(self, topic: str, starts: dict[int, int]) -> None:
-        """Remove the records of partitions before these offsets; whole segments only give their space back.
+        """Remove the records of partitions before these offsets. Space is freed by whole segments only.
 
         Raises:
             OffsetOutOfRangeError: the partition does not exist or ends before the offset.
         """
 
     def why_not_emptied(self, topic: str) -> str:
-        """Why ``trim`` is not possible; empty where it is."""
+        """Return why ``trim`` is impossible for a topic; empty if it is possible."""
         return ""
 
     def set_retention(self, topic: str, retention_ms: int | None = None, retention_bytes: int | None = None) -> None:
-        """Change how long, or how much of each partition, records are kept; -1 for ever, and for all."""
+        """Change how long, or how much of each partition, records are kept; -1 for no limit."""
         raise ConfigError(f"the topics of {self.url} keep what they have")
 
     def add_partitions(self, topic: str, partitions: int) -> None:
-        """Give a topic more partitions, of which each record keeps its own; raises ``ConfigError`` where that is not
-        to be had here, or there would be fewer."""
+        """Give a topic more partitions; every record stays in its partition.
+
+        Raises:
+            ConfigError: this log cannot do that, or the topic would have fewer.
+        """
         raise ConfigError(f"the topics of {self.url} get their partitions where they are made")
 
     def tidy(self, topic: str) -> None:  # noqa: B027 - others do so by themselves
-        """Remove at once what the topic does not keep."""
+        """Remove expired records at once."""
 
 
 def check_topic(info: TopicInfo) -> None:
-    """Raise ``ConfigError`` for a name that no topic can bear, or a topic without partitions."""
+    """Raise ``ConfigError`` for an invalid topic name, or a topic without partitions."""
     check_topic_name(info.name)
     if info.partitions < 1:
         raise ConfigError(f"topic {info.name!r}: a topic has at least 1 partition, got {info.partitions}")
@@ -114,7 +117,7 @@ def check_topic(info: TopicInfo) -> None:
 
 
 def check_trim(topic: str, starts: dict[int, int], ends: Sequence[int]) -> None:
-    """Raise ``OffsetOutOfRangeError`` for removing what a topic with these ends does not have."""
+    """Raise ``OffsetOutOfRangeError`` for removing records that a topic with these ends does not have."""
     for partition, start in starts.items():
         if not 0 <= partition < len(ends):
             raise OffsetOutOfRangeError(f"topic {topic!r} has no partition {partition} to remove records from")

@@ -1,4 +1,4 @@
-"""Writing into a log: segments that nobody sees until they are appended, all at once."""
+"""Writing into a log: segments stay invisible until they are appended, all at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.storage import FileRef
 class Segment(msgspec.Struct, frozen=True, array_like=True):
     """Some records of one partition: record batches of an Arrow file, which other partitions may share.
 
-    ``placed`` says that Kafka's default partitioner puts every key of it into this partition.
+    ``placed`` means that Kafka's default partitioner puts every key of it into this partition.
     """
 
     partition: int
@@ -41,7 +41,7 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SegmentWriter(ABC):
-    """Writes records of one topic that nobody sees until their segments are appended."""
+    """Writes records of one topic that are invisible until their segments are appended."""
 
     @abstractmethod
     def write(
@@ -51,7 +51,7 @@ class SegmentWriter(ABC):
 
     @abstractmethod
     def segments(self) -> list[Segment]:
-        """What was written, one segment for each partition; call it when the writer's context has ended."""
+        """Return one segment for each partition; call it after the writer's context has ended."""
 
 
 class Writer(ABC):
@@ -59,34 +59,36 @@ class Writer(ABC):
 
     @abstractmethod
     def writer(self, topic: str, name: str) -> AbstractContextManager[SegmentWriter]:
-        """A writer of new records; ``name`` makes its file's name unique among all writers."""
+        """Return a writer of new records; ``name`` makes its file's name unique among all writers."""
 
     def refused(self, topic: str, records: Records) -> dict[int, RefusedRecordError]:
-        """The rows of records that a topic does not take, and why; they are not to be written."""
+        """Return the rows of records that a topic refuses, and why; they must not be written."""
         return {}
 
     @abstractmethod
     def append(self, topic: str, segments: Sequence[Segment], producer: str = "", sequence: int = -1) -> bool:
         """Make segments visible, all at once.
 
-        A producer that numbers its appends can repeat one safely: returns False, and does nothing, when an append with
-        this or a later number of the same producer is there already.
+        A producer that numbers its appends can repeat one safely: if an append with this or a later number of the same
+        producer exists already, this does nothing and returns False.
 
         Raises:
-            TopicNotFoundError: the topic does not exist, or is not the one any more that the segments were written for.
+            TopicNotFoundError: the topic does not exist, or is no longer the one that the segments were written for.
         """
 
     def hand_over(self, segments: Sequence[Segment]) -> Any:
-        """Segments that this process wrote, with all that another one needs to append them; it can be pickled."""
+        """Return segments of this process in a picklable form, with everything that another process needs to append
+        them.
+        """
         return list(segments)
 
     def take_over(self, handed: Any) -> list[Segment]:
-        """The segments that another process handed over."""
+        """Return the segments that another process handed over."""
         return list(handed)
 
 
 def removed_meanwhile(topic: str) -> TopicNotFoundError:
-    """The error for records that were written for a topic that is gone, or is another one of the same name by now."""
+    """Return the error for records whose topic was removed while they were written, and may have been created again."""
     return TopicNotFoundError(
         f"topic {topic!r} was removed while records were written into it; they are in no topic, also if one of this "
         "name has been made since: write them again"

@@ -1,11 +1,10 @@
 """The folder of a topic's entries: every append is one small file, which makes it visible.
 
 <n>.json   entry n; created at most once, without gaps
-<n>.state  the state that the entries before n add up to, now and then, so that they need not be read
+<n>.state  the sum of all entries before n, written from time to time so that they need not be read
 
-Each begins with a checksum of the rest, and says which topic it is of; an entry, its number too. Entries that two
-states sum up are removed, the oldest first, a few with each append: all at once would keep one append in so many
-waiting.
+Each begins with a checksum of the rest and names its topic; an entry also its number. Entries that two states include
+are removed, the oldest first, a few with each append: removing all at once would delay one append in many.
 """
 
 from __future__ import annotations
@@ -31,12 +30,13 @@ from penstock.storage import create_file, seal, unseal
 _log = logging.getLogger(__name__)
 
 STATE_EVERY = 32
-"""After so many entries they are summed up."""
+"""A state is written after this many entries."""
 REMOVED_AT_ONCE = 2
-"""So many entries go with an append, as long as there are some to go."""
+"""Most old entries that are removed with one append."""
 GRACE_MS = 60_000
-"""How long files that nothing needs any more stay at least on a file system that machines share, for readers on others
-that have begun to read them. Elsewhere a file that is open stays readable."""
+"""How long unneeded files stay at least on a file system that machines share: readers on other machines may be reading
+them. Elsewhere an open file stays readable.
+"""
 _DIGITS = 16
 _NAME = re.compile(rf"(\d{{{_DIGITS}}})\.(json|state|checkpoint)", re.ASCII)
 
@@ -48,10 +48,10 @@ class _Version(msgspec.Struct):
 
 
 class EntryFiles:
-    """The folder of a topic's entries; ``data`` and ``index`` are those of its segments and nodes.
+    """The folder of a topic's entries; ``data`` and ``index`` are the folders of its segments and nodes.
 
     Args:
-        topic: the id of the topic; empty when it has none.
+        topic: the id of the topic; empty if it has none.
     """
 
     def __init__(self, folder: Path, data: Path, index: Path, topic: str = ""):
@@ -60,14 +60,14 @@ class EntryFiles:
         self._data = data
         self._index = index
         self._old: deque[tuple[int, str]] = deque()
-        """Entries that two states sum up, and that are still to go."""
+        """Entries that two states include and that are still to be removed."""
 
     def path(self, number: int) -> Path:
-        """Where an entry is."""
+        """Return the path of an entry."""
         return self.folder / _entry(number)
 
     def load(self, partitions: int) -> TopicState:
-        """The newest state: the last one written down and all entries behind it."""
+        """Return the newest state: the last one written, with all later entries."""
         while True:
             newest = self._newest_state()
             missing = None
@@ -75,7 +75,7 @@ class EntryFiles:
                 state = self._load_from(newest, partitions)
             except FileNotFoundError as error:
                 missing = error.filename
-            if self._newest_state() == newest:  # else entries were summed up meanwhile, and removed perhaps
+            if self._newest_state() == newest:  # otherwise entries were summed up, and possibly removed
                 if missing is not None:
                     raise CorruptDataError(
                         f"{missing} is missing though later entries are there; restore it from a backup"
@@ -83,14 +83,14 @@ class EntryFiles:
                 return state
 
     def refresh(self, state: TopicState) -> TopicState:
-        """The state with all entries that have come since.
+        """Return the state with all entries added since.
 
-        It is another object when entries that it lacks have been summed up and removed.
+        It is another object if entries that it lacks have been summed up and removed.
         """
         try:
-            while os.path.lexists(self.folder / _entry(state.next)):  # a link that leads nowhere is no free number
+            while os.path.lexists(self.folder / _entry(state.next)):  # a dangling link is no free number
                 entry, checksum = self._read_entry(state.next)
-                if not self._is_near(state):  # then this may be what ``create`` is about to take back
+                if not self._is_near(state):  # otherwise ``create`` may be about to undo this
                     break
                 self._apply(state, entry, checksum)
         except FileNotFoundError:
@@ -98,7 +98,7 @@ class EntryFiles:
         return state if self._is_near(state) else self.load(state.made_with)
 
     def create(self, state: TopicState, entry: Entry) -> bool:
-        """Add an entry behind the state; False when somebody else was faster."""
+        """Add an entry after the state. Return False if another program was faster."""
         own = {"version": max(entry.version, VERSION), "topic": self._topic, "number": state.next}
         entry = msgspec.structs.replace(entry, at=time.time_ns() // 1_000_000, **own)
         data = seal(entry)
@@ -107,7 +107,7 @@ class EntryFiles:
             return False
         if not self._is_near(state):
             if self._is_summed_up(state.next, entry, _checksum(data), state.made_with):
-                return True  # since it was created, while this process slept
+                return True  # other programs have appended since, while this process slept
             path.unlink(missing_ok=True)  # the number was free because its entry had been summed up
             return False
         state.apply(entry, _checksum(data))
@@ -115,14 +115,14 @@ class EntryFiles:
             if state.next % STATE_EVERY == 0:
                 self.sum_up(state)
             self._remove_old(state, REMOVED_AT_ONCE)
-        except (PenstockError, OSError) as error:  # the entry is there all the same
+        except (PenstockError, OSError) as error:  # the entry itself has been added
             _log.warning("the entries in %s were not summed up: %s", self.folder, error)
         return True
 
     def sum_up(self, state: TopicState) -> None:
-        """Write down the state; the entries that the one before this one summed up go from now on.
+        """Write the state, and schedule the entries of the previous state for removal.
 
-        Those that are older still were left by a program that ended, and go at once.
+        Even older entries were left by a program that ended, and are removed at once.
         """
         older = max((number for number, _ in self._states() if number < state.next), default=0)
         state.topic = self._topic
@@ -145,13 +145,13 @@ class EntryFiles:
             self._old.popleft()
 
     def _forget(self, number: int, state: TopicState) -> bool:
-        """Remove the files that an entry says are not needed, before it goes itself; False while it is too early.
+        """Remove the files that an entry made unneeded, before the entry itself. Return False while it is too early.
 
-        Only if it is the entry of this number: what a killed program left under an old number says nothing.
+        Only if it is the entry of this number: a killed program's file under an old number means nothing.
         """
         try:
             entry, checksum = self._read_entry(number)
-        except (FileNotFoundError, LogError):  # another program is here as well, or it is damaged, and summed up
+        except (FileNotFoundError, LogError):  # another program removes it too, or it is damaged and summed up
             return True
         if (entry.gone or entry.gone_nodes) and state.checksum_of(number) == checksum:
             is_young = time.time_ns() // 1_000_000 - entry.at < self.grace_ms
@@ -162,30 +162,30 @@ class EntryFiles:
 
     @property
     def grace_ms(self) -> int:
-        """How long files that nothing needs any more stay here at least."""
+        """How long unneeded files stay here at least."""
         return GRACE_MS if is_shared(os.fspath(self.folder)) else 0
 
     def remove_files(self, entry: Entry) -> None:
-        """Remove the files that an entry said are not needed."""
+        """Remove the files that an entry made unneeded."""
         for folder, names in ((self._data, entry.gone), (self._index, entry.gone_nodes)):
             for name in names:
                 (folder / name).unlink(missing_ok=True)
 
     def _is_near(self, state: TopicState) -> bool:
-        """Whether no entry behind the state can have been removed: the last one that it knows is still there."""
+        """Return whether no entry after the state can have been removed: its last known entry still exists."""
         if state.next == 0:
             return self._newest_state() is None
         return (self.folder / _entry(state.next - 1)).exists()
 
     def _is_summed_up(self, number: int, entry: Entry, checksum: int, partitions: int) -> bool:
-        """Whether an entry is one of those that the newest state sums up."""
+        """Return whether the newest state includes an entry."""
         state = self.load(partitions)
         known = state.checksum_of(number)
         if known is not None:
             return known == checksum
         if entry.producer:
             return state.producers.get(entry.producer, -1) >= entry.sequence
-        if not entry.segments:  # other changes do no harm, and are made again when they are still due
+        if not entry.segments:  # other changes do no harm, and are repeated while they are due
             return False
         raise LogError(
             f"{self.folder / _entry(number)}: this program slept while it appended, and others have appended so much "
@@ -194,7 +194,7 @@ class EntryFiles:
         )
 
     def _named(self, kind: str) -> Iterator[tuple[int, str]]:
-        """The numbers and names of all files of a kind; what others put here is not ours."""
+        """Yield the numbers and names of all files of a kind; foreign files are ignored."""
         if self.folder.is_dir():
             for path in self.folder.iterdir():
                 match = _NAME.fullmatch(path.name)
@@ -202,7 +202,7 @@ class EntryFiles:
                     yield int(match[1]), path.name
 
     def _states(self) -> list[tuple[int, str]]:
-        """The states that are written down; version 1 had another ending for them."""
+        """Return the names of all states; version 1 named them differently."""
         return sorted([*self._named("state"), *self._named("checkpoint")])
 
     def _newest_state(self) -> str | None:
@@ -214,7 +214,7 @@ class EntryFiles:
         while state.next <= newest:
             self._apply(state, *self._read_entry(state.next))
         if state.next:
-            self._read_entry(state.next - 1)  # it must be there: see _is_near
+            self._read_entry(state.next - 1)  # it must exist: see _is_near
         return state
 
     def _read_state(self, name: str, partitions: int) -> TopicState:
@@ -252,7 +252,7 @@ class EntryFiles:
             raise
 
     def _check_version(self, data: bytes, path: Path) -> None:
-        """Raise ``LogError`` for a file that is whole, and of a form that is not known yet."""
+        """Raise ``LogError`` for an intact file of an unknown newer format."""
         try:
             version = unseal(data, _Version, str(path)).version
         except CorruptDataError:
@@ -265,7 +265,7 @@ class EntryFiles:
 
 
 def check_topic_id(path: Path, found: str, topic: str) -> None:
-    """Raise ``CorruptDataError`` for a file that says that it is of another topic; older ones say nothing."""
+    """Raise ``CorruptDataError`` for a file that belongs to another topic; older files do not name theirs."""
     if found and topic and found != topic:
         raise CorruptDataError(
             f"{path} is of another topic (with the id {found}, and this one has {topic}); restore the topic from a "
@@ -274,7 +274,7 @@ def check_topic_id(path: Path, found: str, topic: str) -> None:
 
 
 def does_not_fit(path: Path, reason: ValueError) -> CorruptDataError:
-    """The error for a file that is whole and contradicts the others."""
+    """Return the error for an intact file that contradicts the others."""
     return CorruptDataError(f"{path} does not fit the topic: {reason}; restore the topic from a backup")
 
 
@@ -283,5 +283,5 @@ def _entry(number: int) -> str:
 
 
 def _checksum(data: Any) -> int:
-    """The checksum with which a sealed file begins."""
+    """Return the checksum at the beginning of a sealed file."""
     return int(bytes(data[:16]), 16)

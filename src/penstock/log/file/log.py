@@ -1,11 +1,11 @@
-"""The file log: topics as folders of Arrow files, for any number of producers and readers, with no broker.
+"""The file log: topics as folders of Arrow files, for any number of producers and readers, without a broker.
 
-<log>/<topic>/topic.json        what the topic is
+<log>/<topic>/topic.json        the topic's description
 <log>/<topic>/commits/<n>.json  one entry for each append, which makes it visible (entries.py, state.py)
-<log>/<topic>/newest            how many entries there are, at least (newest.py)
+<log>/<topic>/newest            the number of entries, at least (newest.py)
 <log>/<topic>/data/*.arrow      the records (segments.py); small files are merged (merge.py)
-<log>/<topic>/index/*.node      where older records lie (nodes.py)
-<log>/@applications/<id>.json   which checkpoint writes under an application id; no topic can bear such a name
+<log>/<topic>/index/*.node      the index of older records (nodes.py)
+<log>/@applications/<id>.json   the checkpoint that writes under an application id; no topic can have such a name
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class FileLog(Log):
 
     def delete_topic(self, name: str) -> None:
         check_topic_name(name)
-        grave = self.root / f"~{os.urandom(8).hex()}"  # a name that no topic can bear
+        grave = self.root / f"~{os.urandom(8).hex()}"  # a name that no topic can have
         try:
             with held(self._file(name), alone=True):
                 (self.root / name).rename(grave)
@@ -106,7 +106,7 @@ class FileLog(Log):
         return self._topic(name).id
 
     def add_partitions(self, topic: str, partitions: int) -> None:
-        """Give a topic more partitions: those that there are keep their records, as in Kafka."""
+        """Give a topic more partitions; existing ones keep their records, as in Kafka."""
         found = self._topic(topic)
 
         def entry_for(state: TopicState) -> Entry | None:
@@ -120,9 +120,9 @@ class FileLog(Log):
         upkeep.add(found, entry_for, alone=True)
 
     def set_retention(self, topic: str, retention_ms: int | None = None, retention_bytes: int | None = None) -> None:
-        """Change how long, or how much of each partition, records are kept; -1 for ever, and for all.
+        """Change how long, or how much of each partition, records are kept; -1 for no limit.
 
-        What is not kept any more goes with later appends, or with ``apply_retention``.
+        Expired records are removed with later appends, or by ``apply_retention``.
         """
         found = self._topic(topic)
 
@@ -153,7 +153,7 @@ class FileLog(Log):
             return super().timestamp_at(topic, partition, offset)
         try:
             return found.timestamp_at(state, partition, offset)
-        except CorruptDataError:  # a merge took its file away meanwhile: reading knows how to go on
+        except CorruptDataError:  # a merge removed its file meanwhile; reading handles that
             return super().timestamp_at(topic, partition, offset)
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Records]:
@@ -168,7 +168,7 @@ class FileLog(Log):
                     yield records
                     start = records.end
                 return
-            except CorruptDataError as error:  # or retention removed it, or it was merged
+            except CorruptDataError as error:  # possibly retention removed it, or it was merged
                 found.check_is_there()
                 state = found.fresh()
                 check_start(topic, partition, start, state.starts[partition])
@@ -181,7 +181,7 @@ class FileLog(Log):
         segment = next(iter(found.nodes.segments_from(found.fresh(), partition, offset)), None)
         try:
             return None if segment is None else (found.segments.folder / segment.file.name).stat().st_mtime
-        except OSError:  # it was merged, or removed, at this moment
+        except OSError:  # it was merged or removed at this moment
             return None
 
     def reach(self, topic: str, partition: int, start: int, end: int, nbytes: int) -> int | None:
@@ -190,7 +190,7 @@ class FileLog(Log):
         segments = found.nodes.segments_from(state, partition, start)
         try:
             return reach(((one.end, one.nbytes, one.max_timestamp) for one in segments), end, nbytes)
-        except CorruptDataError:  # reading will tell
+        except CorruptDataError:  # reading will raise it
             return None
 
     def offset_at(self, topic: str, partition: int, time: int) -> int | None:
@@ -204,7 +204,7 @@ class FileLog(Log):
         return first_at(self.read(topic, partition, start, state.ends[partition]), time)
 
     def stats(self, topic: str) -> TopicStats:
-        """How much a topic holds."""
+        """Return the size of a topic."""
         state = self._topic(topic).fresh()
         newest = max(state.newest)
         return TopicStats(sum(state.ends) - sum(state.starts), sum(state.nbytes), newest if newest >= 0 else None)
@@ -227,7 +227,7 @@ class FileLog(Log):
         return appended
 
     def forget_producer(self, topic: str, producer: str) -> None:
-        """Have a producer's numbers begin anew."""
+        """Restart a producer's numbers."""
         upkeep.add(self._topic(topic), lambda _: Entry(producer=producer))
 
     def last_sequence(self, topic: str, producer: str) -> int:
@@ -235,7 +235,7 @@ class FileLog(Log):
 
     def lacks(self, topic: str, producer: str, sequence: int) -> bool:
         producers = self._topic(topic).fresh().producers
-        return producers.get(producer, -1) < sequence and len(producers) < MAX_PRODUCERS  # else it may be forgotten
+        return producers.get(producer, -1) < sequence and len(producers) < MAX_PRODUCERS  # or forgotten
 
     def has_lost(self, topic: str, segments: Sequence[Segment]) -> bool:
         return not self._topic(topic).has_written(segments)
@@ -244,20 +244,20 @@ class FileLog(Log):
         upkeep.trim(self._topic(topic), starts, lambda state: check_trim(topic, starts, state.ends))
 
     def apply_retention(self, topic: str, now_ms: int | None = None) -> dict[int, int]:
-        """Remove what the topic's retention by time and by size lets go; the new starts of the partitions it moved.
+        """Remove records that the topic's retention no longer keeps. Return the new starts of the affected partitions.
 
-        Whoever appends does this as well, now and then.
+        Appending programs do this from time to time, too.
         """
         return upkeep.apply_retention(self._topic(topic), now_ms)
 
     def tidy(self, topic: str) -> None:
-        """Apply retention, merge small files and remove what killed programs left, as whoever appends does."""
+        """Apply retention, merge small files and remove what killed programs left, as appending programs do."""
         found = self._topic(topic)
         upkeep.tidy(found)
         upkeep.sweep_leftovers(found)
 
     def wait(self) -> None:
-        """Until nothing is under way beside the appends of this program any more; its end waits as well."""
+        """Wait until this program's background upkeep is idle; the end of the program waits as well."""
         if self._beside is not None:
             self._beside.wait()
 
@@ -273,7 +273,7 @@ class FileLog(Log):
 
     @property
     def _topics(self) -> dict[str, OpenTopic]:
-        """The topics as this thread knows them: what it is in the middle of is not changed by others."""
+        """The topics as this thread knows them: other threads do not change them during an operation."""
         topics: dict[str, OpenTopic] = self._of_thread.__dict__.setdefault("topics", {})
         return topics
 
@@ -287,7 +287,9 @@ class FileLog(Log):
         return topic
 
     def _opened(self, name: str) -> OpenTopic | None:
-        """A topic as it is now; None when it was removed, and perhaps made anew, while it was opened."""
+        """Return a topic in its present state; None if it was removed, and possibly created again, while it was
+        opened.
+        """
         path = self._file(name)
         identity = file_identity(path)
         try:
@@ -303,10 +305,10 @@ class FileLog(Log):
         return self.root / name / "topic.json"
 
     def _is_half(self, name: str) -> bool:
-        """Whether there are entries of a topic that has no description."""
+        """Return whether a topic has entries but no description."""
         path = self._file(name)
         has_entries = not path.exists() and any((self.root / name / "commits").glob("[0-9]*"))
-        return has_entries and not path.exists()  # else it was made anew meanwhile
+        return has_entries and not path.exists()  # otherwise it was created again meanwhile
 
     def _half(self, name: str) -> CorruptDataError:
         return CorruptDataError(

@@ -1,7 +1,7 @@
-"""Neighbouring small appends become one file, again and again, until it is large.
+"""Merges neighbouring small appends into one file, repeatedly, until it is large.
 
-Appends are merged when there are ``FAN_IN`` of them side by side, the results again when there are as many of these,
-and so on: every record is written a few times in all, and a topic has some dozens of small files at most.
+Appends are merged when ``FAN_IN`` of them are side by side, the results again when there are as many of them, and so
+on. So every record is rewritten only a few times, and a topic has some dozens of small files at most.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from penstock.log.file.state import TopicState, Unit
 from penstock.log.records import Records, gathered
 
 FAN_IN = 32
-"""So many appends side by side are merged."""
+"""How many neighbouring appends are merged."""
 TARGET_BYTES = 64 << 20
-"""No more is merged into one file; what has half of it is large enough."""
+"""Most bytes merged into one file; a file with half of them is large enough."""
 _MOST_UNITS = 512
 _BATCH_RECORDS = 65_536
 _BATCH_BYTES = 32 << 20
 _RETENTION_SHARE = 8
-"""A merged file has at most one part in so many of what a topic keeps, since files go as a whole."""
+"""A merged file has at most this fraction of what a topic keeps, because files are removed as a whole."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What may be merged into one file."""
+    """The limits of one merged file."""
 
     nbytes: int
     span_ms: int
-    """How far the newest timestamps at the first and the last append of what is merged may lie apart."""
+    """How far the newest timestamps at the first and the last append in it may be apart."""
 
     @classmethod
     def of(cls, info: TopicInfo) -> Limits:
-        """Those of a topic with its retention."""
+        """Return the limits of a topic with its retention."""
         nbytes, span_ms = TARGET_BYTES, 2**63
         if info.retention_bytes >= 0:
             nbytes = min(nbytes, info.retention_bytes // _RETENTION_SHARE)
@@ -50,12 +50,12 @@ class Limits:
         return cls(nbytes, span_ms)
 
     def is_large(self, unit: Unit) -> bool:
-        """Whether a unit stays as it is."""
+        """Return whether a unit is not merged further."""
         return unit.nbytes * 2 >= self.nbytes
 
 
 def due(units: list[Unit], limits: Limits) -> slice | None:
-    """Which units are to be merged next; None when there is nothing to do.
+    """Return the units to merge next; None if nothing is due.
 
     >>> small, large = Unit(["a"], 10, 0, 0), Unit(["b"], TARGET_BYTES, 0, 0)
     >>> limits = Limits(TARGET_BYTES, 1000)
@@ -66,13 +66,13 @@ def due(units: list[Unit], limits: Limits) -> slice | None:
         for start, stop in _of_one_level(units, first, end):
             if stop - start >= FAN_IN:
                 return slice(start, min(stop, start + _MOST_UNITS))
-        if end < len(units) and end - first > 1:  # nothing more will come beside these
+        if end < len(units) and end - first > 1:  # no more units will come beside these
             return slice(first, min(end, first + _MOST_UNITS))
     return None
 
 
 def _stretches(units: list[Unit], limits: Limits) -> Iterator[tuple[int, int]]:
-    """The stretches of small units that fit into one file."""
+    """Yield the stretches of small units that fit into one file."""
     first, nbytes = 0, 0
     for number, unit in enumerate(units):
         if limits.is_large(unit):
@@ -96,7 +96,7 @@ def _of_one_level(units: list[Unit], first: int, end: int) -> Iterator[tuple[int
 
 
 def segments_of(state: TopicState, units: list[Unit]) -> list[list[Segment]]:
-    """By partition the segments that belong to some units, which stand side by side."""
+    """Return the segments of neighbouring units, by partition."""
     files = {name for unit in units for name in unit.files}
     parts = []
     for segments in state.segments:
@@ -106,10 +106,10 @@ def segments_of(state: TopicState, units: list[Unit]) -> list[list[Segment]]:
 
 
 def write_merged(folder: Path, files: SegmentFiles, parts: list[list[Segment]]) -> list[Segment]:
-    """Write the records of segments that follow each other into one file; one segment for each partition.
+    """Write the records of consecutive segments into one file. Return one segment for each partition.
 
     Raises:
-        CorruptDataError: a file is damaged or, because others were faster, not there any more.
+        CorruptDataError: a file is damaged, or another program has already removed it.
     """
     with_headers = any(files.has_headers(segment) for part in parts for segment in part)
     with FileSegmentWriter(folder, f"merge-{os.urandom(8).hex()}", with_headers) as writer:
@@ -125,6 +125,8 @@ def _in_place_of(part: list[Segment], segment: Segment) -> Segment:
 
 
 def _together(pieces: Iterable[Records]) -> Iterator[Records]:
-    """Consecutive records in fewer pieces; none is too large, and all records of a piece can have headers or none."""
+    """Yield consecutive records in fewer, bounded pieces. In each piece either all records may have headers, or
+    none.
+    """
     for _, some in groupby(pieces, lambda piece: piece.headers is None):
         yield from gathered(some, _BATCH_RECORDS, _BATCH_BYTES)

@@ -1,7 +1,7 @@
-"""``newest``: how many entries a topic has had, so that the loss of its newest one is noticed.
+"""``newest``: how many entries a topic has had, so that the loss of its newest entry is noticed.
 
-An entry that is lost is missed by those behind it. Behind the newest there is none: without this file the next append
-would take its number and its offsets, and whoever had read it would never hear of the records in its place.
+Later entries reveal the loss of an earlier one. The newest entry has none after it. Without this file the next append
+would take its number and its offsets, and readers of the lost records would never see the new ones.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ _DIGITS = 16
 
 
 class NewestEntry:
-    """The file with the number behind the newest entry, and the id of the topic.
+    """The file with the number after the newest entry, and the id of the topic.
 
-    It is written behind the entry, which is durable then, and not synced itself: it may say too little, never too much.
-    What cannot be read says nothing.
+    It is written after the entry, which is then durable, and is not synced itself: its number may be too low, never too
+    high. An unreadable file counts as missing.
     """
 
     def __init__(self, path: Path, topic: str = ""):
         self._path, self._topic = path, topic
 
     def read(self) -> int:
-        """At least so many entries are there, or were removed in order; 0 when nothing is known.
+        """Return how many entries exist, or were removed in order, at least; 0 if unknown.
 
         Raises:
-            CorruptDataError: it is something else than a file, or that of another topic.
+            CorruptDataError: it is not a file, or belongs to another topic.
         """
         try:
             data = read_plain(self._path)
@@ -50,19 +50,19 @@ class NewestEntry:
     def note(self, entries: int) -> None:
         """Write down how many entries there are."""
         data = seal(f"{entries:0{_DIGITS}d} {self._topic}".rstrip())
-        with suppress(OSError, StoreError):  # the entry is there all the same
+        with suppress(OSError, StoreError):  # the entry itself has been added
             try:
                 descriptor = open_plain(self._path, os.O_WRONLY | os.O_CREAT)
-            except CorruptDataError:  # a link: what it leads to is somebody else's
+            except CorruptDataError:  # a link: its target belongs to others
                 replace_file(self._path, data)
                 return
             try:
-                os.pwrite(descriptor, data, 0)  # of one length, so nothing is left behind it
+                os.pwrite(descriptor, data, 0)  # its length is fixed, so no old bytes remain
             finally:
                 os.close(descriptor)
 
     def refuse(self, missing: Path) -> NoReturn:
-        """Raise ``CorruptDataError`` for the file of the newest entry that is known, when it is gone."""
+        """Raise ``CorruptDataError`` for the missing file of the newest known entry."""
         raise CorruptDataError(
             f"{missing} is missing, with the newest records of topic {self._path.parent.name!r}; restore it from a "
             f"backup. To go on without these records, remove {self._path} and start the programs anew; applications "

@@ -1,4 +1,4 @@
-"""The index of a topic's older segments: a tree of small immutable files, read where it is needed.
+"""The index of a topic's older segments: a tree of small immutable files, read on demand.
 
 The lowest nodes hold segments, the others references to nodes. A state knows the topmost ones (``state.py``), so that
 opening a topic costs the same however long its history is.
@@ -33,42 +33,42 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class NodeFiles:
-    """The folder of a topic's nodes; the last ones used stay in memory."""
+    """The folder of a topic's nodes; recently used nodes stay in memory."""
 
     def __init__(self, folder: Path):
         self.folder = folder
         self._open: OrderedDict[str, Node] = OrderedDict()
 
     def write(self, node: Node, ends: list[int]) -> NodeRef:
-        """A new node; nobody sees it before an entry names it."""
+        """Write a new node, invisible until an entry names it."""
         data = seal(node)
         name = f"{os.urandom(8).hex()}.node"
         create_file(self.folder / name, data)
         return NodeRef(FileRef(name, len(data), checksum(data)), ends)
 
     def segments_from(self, state: TopicState, partition: int, offset: int) -> Iterator[Segment]:
-        """The segments that hold this offset and all later ones."""
+        """Yield the segments that hold this offset and all later ones."""
         behind = state.segments_from(partition, offset)
         if offset < state.sealed_end(partition):
             yield from self._below(state.topmost(), partition, offset)
         yield from behind
 
     def nodes_of_segments(self, state: TopicState, partition: int, start: int, end: int) -> Iterator[Node]:
-        """The lowest nodes that hold records of a partition between two offsets."""
+        """Yield the lowest nodes that hold records of a partition between two offsets."""
         for ref in self._lowest(state.topmost(), partition, start):
             yield self.read(ref)
             if ref.end(partition) >= end:
                 return
 
     def all_nodes(self, refs: list[NodeRef]) -> Iterator[tuple[NodeRef, Node]]:
-        """These nodes and everything below them."""
+        """Yield these nodes and everything below them."""
         for ref in refs:
             node = self.read(ref)
             yield ref, node
             yield from self.all_nodes(node.nodes)
 
     def read(self, ref: NodeRef) -> Node:
-        """A node; raises ``CorruptDataError`` naming the file."""
+        """Return a node; raises ``CorruptDataError`` naming the file."""
         name = ref.file.name
         node = self._open.get(name)
         if node is None:
@@ -92,9 +92,9 @@ class NodeFiles:
             yield from segments[bisect_right(segments, offset, key=lambda segment: segment.end) :]
 
     def _lowest(self, refs: list[NodeRef], partition: int, offset: int) -> Iterator[NodeRef]:
-        """The lowest nodes that hold records of the partition at this offset or later."""
+        """Yield the lowest nodes that hold records of the partition at this offset or later."""
         for ref in refs[bisect_right(refs, offset, key=lambda ref: ref.end(partition)) :]:
-            if ref.end(partition) > offset:  # else it has none of this partition
+            if ref.end(partition) > offset:  # otherwise it has none of this partition
                 node = self.read(ref)
                 if node.nodes:
                     yield from self._lowest(node.nodes, partition, offset)

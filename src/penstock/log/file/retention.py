@@ -1,4 +1,4 @@
-"""Which records go: those before an offset, and those that a topic's retention no longer keeps."""
+"""Which records are removed: those before an offset, and those that a topic's retention no longer keeps."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from penstock.log.file.nodes import Node, NodeFiles
 from penstock.log.file.state import Entry, TopicState
 
 _AT_ONCE = 1000
-"""So many segments of a partition go with one entry, which names their files."""
+"""Most segments of a partition that one entry removes, because it names their files."""
 
 
 def trim_entry(nodes: NodeFiles, state: TopicState, wanted: dict[int, int]) -> Entry | None:
-    """The next entry on the way to these starts of partitions; None when they are reached."""
+    """Return the next entry on the way to these starts of partitions; None once they are reached."""
     starts = {
         partition: _next_start(nodes, state, partition, start)
         for partition, start in wanted.items()
@@ -40,8 +40,7 @@ def _next_start(nodes: NodeFiles, state: TopicState, partition: int, wanted: int
 
 
 def _sealed_files(nodes: NodeFiles, state: TopicState, starts: dict[int, int]) -> tuple[list[str], dict[int, int]]:
-    """Of the segments in the index the files that nothing needs once partitions start there, and by partition the
-    bytes that are gone with them."""
+    """Return the indexed files that become unneeded when partitions start there, and the freed bytes by partition."""
     touched: dict[int, Node] = {}
     for partition, start in starts.items():
         if state.starts[partition] < state.sealed_end(partition):
@@ -64,7 +63,7 @@ def _sealed_files(nodes: NodeFiles, state: TopicState, starts: dict[int, int]) -
 
 
 def retained_starts(nodes: NodeFiles, state: TopicState, info: TopicInfo, now_ms: int) -> dict[int, int]:
-    """Where partitions start when what a topic's retention does not keep is gone; only those that move."""
+    """Return the starts of partitions after retention; only those that change."""
     starts = {}
     for partition, size in enumerate(state.nbytes):
         start = _retained_start(nodes, state, info, now_ms, partition, size)

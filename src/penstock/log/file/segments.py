@@ -1,4 +1,4 @@
-"""Segment files: Arrow files of record batches, written once and mapped into memory to be read."""
+"""Segment files: Arrow files of record batches, written once and memory-mapped for reading."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from penstock.untrusted import ArrowFile
 
 _OPEN_FILES = 64
 _MOST_BYTES = 128 << 20
-"""Of a record batch, as long as it has more than one record."""
+"""Most bytes of a record batch, unless it has only one record."""
 
 
 class FileSegmentWriter(SegmentWriter):
     """Writes a file, opened at the first record.
 
-    Records with headers and records without go to files of their own, unless ``with_headers`` says that a file of
-    records with headers is to have all of them.
+    Records with headers and records without go to separate files. With ``with_headers`` all go into one file that has
+    headers.
     """
 
     def __init__(self, folder: Path, name: str, with_headers: bool = False):
@@ -62,7 +62,7 @@ class FileSegmentWriter(SegmentWriter):
 
 
 def _pieces(records: Records) -> Iterator[Records]:
-    """Records in pieces that whoever reads them has room for, and can put together with others."""
+    """Yield records in pieces that fit into readers' memory and can be combined with others."""
     if records.nbytes <= _MOST_BYTES or len(records) == 1:
         yield records
     else:
@@ -72,12 +72,12 @@ def _pieces(records: Records) -> Iterator[Records]:
 
 
 class _SegmentFile:
-    """One file being written, and what is in it for each partition."""
+    """One file being written, and its contents by partition."""
 
     def __init__(self, path: Path, has_headers: bool):
         self._path = path
         self.has_headers = has_headers
-        self._context = durable_file(path, parents=False)  # the folder of a topic that was removed is not made again
+        self._context = durable_file(path, parents=False)  # the folder of a removed topic must not be created again
         self._writer = ipc.new_file(self._context.__enter__(), SCHEMA_WITH_HEADERS if has_headers else SCHEMA)
         self._batches = 0
         self._contents: dict[int, Segment] = {}
@@ -123,14 +123,14 @@ class _Open:
 
 
 class SegmentFiles:
-    """Segment files of a topic open for reading; each is checked once before something is read of it."""
+    """A topic's segment files open for reading; each is verified once before its first read."""
 
     def __init__(self, folder: Path):
         self.folder = folder
         self._open: OrderedDict[str, _Open] = OrderedDict()
 
     def read(self, segment: Segment, start: int, end: int) -> Iterator[Records]:
-        """The records of a segment with ``start <= offset < end``."""
+        """Yield the records of a segment with ``start <= offset < end``."""
         reader = self._reader(segment.file)
         offset = segment.base
         for number in segment.batches:
@@ -149,7 +149,7 @@ class SegmentFiles:
             )
 
     def timestamp_at(self, segment: Segment, offset: int) -> int:
-        """The timestamp of one record of a segment, whose file is not checked as a whole for that."""
+        """Return the timestamp of one record of a segment, without verifying the whole file."""
         reader, base = self._reader(segment.file, is_checked=False), segment.base
         for number in segment.batches:
             if base <= offset < base + reader.rows(number):
@@ -158,11 +158,11 @@ class SegmentFiles:
         raise CorruptDataError(f"{self.folder / segment.file.name} has no record {offset}; restore it from a backup")
 
     def has_headers(self, segment: Segment) -> bool:
-        """Whether the file of a segment has room for headers."""
+        """Return whether the file of a segment has a column for headers."""
         return len(self._reader(segment.file).schema) > len(SCHEMA)
 
     def _reader(self, ref: FileRef, is_checked: bool = True) -> ArrowFile:
-        """A file, of which it is known, if wanted, that all of it is what was written."""
+        """Return an open file, verified as a whole if requested."""
         found = self._open.get(ref.name)
         if found is None:
             path = self.folder / ref.name

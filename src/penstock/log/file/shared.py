@@ -1,4 +1,4 @@
-"""Whether other machines may have files of a folder open: then a file that is removed vanishes from under them."""
+"""Detects folders that other machines may have open: files removed there disappear for their readers."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pathlib import Path
 
 _MOUNTS = Path("/proc/self/mounts")
 _EXPORTS = Path("/proc/fs/nfsd/exports")
-"""What this machine gives to others, where it is a server of NFS."""
+"""The NFS exports of this machine."""
 _OF_THIS_MACHINE = (
     *("bcachefs", "btrfs", "ext2", "ext3", "ext4", "exfat", "f2fs", "jfs", "ntfs3", "overlay", "ramfs", "reiserfs"),
     *("tmpfs", "vfat", "xfs", "zfs"),
 )
-"""File systems of which one machine has each; who has a file of theirs open keeps it when it is removed."""
+"""File systems that belong to one machine; an open file stays readable after its removal."""
 
 
 @lru_cache(maxsize=1024)
 def is_shared(folder: str) -> bool:
-    """Whether several machines may see a folder, as far as the system tells; a doubt counts as yes.
+    """Return whether several machines may see a folder, as far as the system tells; True if in doubt.
 
     >>> is_shared("/proc/self")
     True
@@ -32,7 +32,7 @@ def is_shared(folder: str) -> bool:
 
 
 def _type_of(path: str) -> str:
-    """The type of the file system that a path is on; empty where the system does not tell."""
+    """Return the type of the file system of a path; empty if the system does not tell."""
     best, found = "", ""
     try:
         lines = _MOUNTS.read_text().splitlines()

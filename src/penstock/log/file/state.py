@@ -1,4 +1,4 @@
-"""What a topic's entries add up to: its newest segments themselves, and references to what came before.
+"""The sum of a topic's entries: its newest segments themselves, and references to earlier ones.
 
 Every change of a topic is an entry, and entries are numbered without gaps, so all programs see the same states in the
 same order. A state stays small however long the history is: neighbouring small appends are merged, and the oldest
@@ -22,14 +22,16 @@ from penstock.storage import FileRef
 from penstock.untrusted import file_name
 
 VERSION = 2
-"""The form of entries and states. Version 1 knew no merges and no nodes."""
+"""The format of entries and states. Version 1 had no merges and no nodes."""
 GROWN = 3
-"""That of an entry with which a topic gets more partitions, and of the states behind it."""
+"""The format of an entry that adds partitions, and of later states."""
 
 RECENT = 1024
-"""So many of the newest entries are remembered by their checksums."""
+"""How many of the newest entries are remembered by their checksums."""
 MAX_PRODUCERS = 4096
-"""So many producers are remembered with the number of their last append; of more the longest silent is forgotten."""
+"""How many producers are remembered with the number of their last append; beyond it, the longest silent is
+forgotten.
+"""
 
 
 class NodeRef(msgspec.Struct, frozen=True, array_like=True):
@@ -37,43 +39,44 @@ class NodeRef(msgspec.Struct, frozen=True, array_like=True):
 
     file: FileRef
     ends: list[int]
-    """For each partition the offset behind what is in this node and all nodes before it; of partitions that the topic
-    got later there is nothing in it."""
+    """For each partition the offset after this node's records and those of all earlier nodes. Partitions that the topic
+    got later are missing.
+    """
 
     def end(self, partition: int) -> int:
-        """The offset behind what is in this node of a partition, and in all nodes before it."""
+        """Return the offset after a partition's records in this node and all earlier nodes."""
         return self.ends[partition] if partition < len(self.ends) else 0
 
 
 class Unit(msgspec.Struct, frozen=True, array_like=True):
-    """What was appended at once, or was merged into one: it is merged, and goes into the index, as a whole."""
+    """One append, or several merged ones: units are merged and indexed as a whole."""
 
     files: list[str]
     nbytes: int
     oldest: int
-    """The newest timestamp that the topic had with the first append in it: until it is old, nothing of it goes."""
+    """The topic's newest timestamp as of the unit's first append: until it is old, no part of the unit is removed."""
     newest: int
-    """The newest timestamp that the topic had with the last append in it."""
+    """The topic's newest timestamp as of the unit's last append."""
     level: int = 0
     """How often it was merged."""
 
 
 class Merge(msgspec.Struct, frozen=True, tag="merge"):
-    """Segments in the place of those whose files are gone."""
+    """Segments that replace those whose files are removed."""
 
     segments: list[Segment]
     level: int
 
 
 class Seal(msgspec.Struct, frozen=True, tag="seal"):
-    """The oldest units are in a node of the index from now on."""
+    """The oldest units move into a node of the index."""
 
     node: NodeRef
     units: int
 
 
 class Fold(msgspec.Struct, frozen=True, tag="fold"):
-    """The oldest nodes of a level are in a node of the next level from now on."""
+    """The oldest nodes of a level move into a node of the next level."""
 
     node: NodeRef
     level: int
@@ -81,21 +84,22 @@ class Fold(msgspec.Struct, frozen=True, tag="fold"):
 
 
 class Retention(msgspec.Struct, frozen=True, tag="retention"):
-    """How long, and how much of each partition, records are kept from now on; -1 for ever, and for all."""
+    """New limits of how long, and how much of each partition, records are kept; -1 for no limit."""
 
     retention_ms: int
     retention_bytes: int
 
 
 class Grow(msgspec.Struct, frozen=True, tag="grow"):
-    """The topic has so many partitions from now on; those that there were stay as they are."""
+    """The topic gets this many partitions; existing ones stay unchanged."""
 
     partitions: int
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One change of a topic: new segments, the new starts of partitions when old records go, or another form of what
-    is there."""
+    """One change of a topic: new segments, new starts of partitions after a removal, or a reorganisation of existing
+    data.
+    """
 
     segments: list[Segment] = []
     producer: str = ""
@@ -104,17 +108,17 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     at: int = 0
     """Wall-clock time in ms."""
     gone: list[str] = []
-    """Files of segments that nothing needs once this entry is there."""
+    """Files of segments that become unneeded with this entry."""
     gone_nodes: list[str] = []
-    """Files of nodes of which the same is true."""
+    """Files of nodes that become unneeded with this entry."""
     freed: dict[int, int] = {}
-    """By partition the bytes of the segments in nodes of the index that ``starts`` removes."""
+    """By partition, the bytes of indexed segments that ``starts`` removes."""
     change: Merge | Seal | Fold | Retention | Grow | None = None
     version: int = 1
     topic: str = ""
     """The id of the topic."""
     number: int = -1
-    """Which entry it is; -1 in those of releases before."""
+    """The number of the entry; -1 in entries of earlier releases."""
 
     def __post_init__(self) -> None:
         for name in (*self.gone, *self.gone_nodes):
@@ -122,36 +126,36 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TopicState(msgspec.Struct):
-    """What the entries before ``next`` add up to."""
+    """The sum of the entries before ``next``."""
 
     next: int
     starts: list[int]
     ends: list[int]
     segments: list[list[Segment]]
-    """By partition those that are not in the index yet."""
+    """By partition, the segments that are not in the index yet."""
     producers: dict[str, int]
-    """The number of each one's last append; the one that appended last is the last one here."""
+    """The number of each producer's last append, ordered by the time of that append."""
     units: list[Unit] = []
-    """What the segments belong to, oldest first."""
+    """The units of the segments, oldest first."""
     nodes: list[list[NodeRef]] = []
     """The topmost nodes of the index by level; those of a higher level are older."""
     nbytes: list[int] = []
-    """By partition how many bytes all its segments have, in the index or not."""
+    """By partition, the bytes of all its segments, in the index or not."""
     newest: list[int] = []
-    """By partition the newest timestamp; -1 when it is empty."""
+    """By partition, the newest timestamp; -1 if it is empty."""
     retention: Retention | None = None
-    """Set since the topic was made."""
+    """The retention set after the topic was created."""
     recent: list[int] = []
     """The checksums of the newest entries."""
     grown: int = 0
-    """How many partitions the topic got since it was made."""
+    """How many partitions were added after the topic was created."""
     version: int = 1
     topic: str = ""
     """The id of the topic."""
 
     @property
     def made_with(self) -> int:
-        """How many partitions the topic was made with."""
+        """The number of partitions that the topic was created with."""
         return len(self.ends) - self.grown
 
     @classmethod
@@ -162,7 +166,7 @@ class TopicState(msgspec.Struct):
         return cls(0, zeros, [*zeros], lists, {}, nbytes=[*zeros], newest=newest, version=VERSION)
 
     def upgraded(self) -> TopicState:
-        """The state in the form of today, if it was written by a version that knew no units and nodes."""
+        """Return the state in the present format, if a version without units and nodes wrote it."""
         if self.version < VERSION:
             self.units = _units_of(self.segments)
             self.nbytes = [sum(segment.nbytes for segment in part) for part in self.segments]
@@ -171,7 +175,7 @@ class TopicState(msgspec.Struct):
         return self
 
     def check(self, partitions: int) -> None:
-        """Raise ``ValueError`` unless this is the state of a topic that was made with so many partitions."""
+        """Raise ``ValueError`` unless this is the state of a topic that was created with so many partitions."""
         partitions += self.grown
         lengths = {len(self.starts), len(self.ends), len(self.segments), len(self.nbytes), len(self.newest)}
         nodes = {len(ref.ends) for ref in self.topmost()}
@@ -192,7 +196,7 @@ class TopicState(msgspec.Struct):
     # --- what entries do ------------------------------------------------------------------------------------------
 
     def apply(self, entry: Entry, checksum: int = 0) -> None:
-        """Add what an entry says; raises ``ValueError``, and adds nothing, when it does not fit what is there."""
+        """Apply an entry. If it does not fit the state, raise ``ValueError`` and apply nothing."""
         self._check(entry)
         self._append(entry)
         self._trim(entry)
@@ -243,7 +247,7 @@ class TopicState(msgspec.Struct):
                 raise ValueError(f"its merged segment of partition {new.partition} has no place")
 
     def _run(self, new: Segment) -> slice:
-        """The place of the segments that a merged one stands for, as far as they are still there."""
+        """Return the place of the segments that a merged one replaces, as far as they still exist."""
         segments = self.segments[new.partition]
         first = bisect_left(segments, new.base, key=lambda segment: segment.base)
         return slice(first, bisect_right(segments, new.end, lo=first, key=lambda segment: segment.end))
@@ -285,7 +289,7 @@ class TopicState(msgspec.Struct):
         for new in merge.segments:
             run = self._run(new)
             old = self.segments[new.partition][run]
-            if old:  # else all of it was removed meanwhile
+            if old:  # otherwise all of it was removed meanwhile
                 self.nbytes[new.partition] += new.nbytes - sum(segment.nbytes for segment in old)
                 self.segments[new.partition][run] = [new]
         old_units = [number for number, unit in enumerate(self.units) if not gone.isdisjoint(unit.files)]
@@ -308,10 +312,10 @@ class TopicState(msgspec.Struct):
         levels[fold.level + 1] = [*levels[fold.level + 1], fold.node]
         self.nodes = levels
 
-    # --- what is asked of it --------------------------------------------------------------------------------------
+    # --- queries --------------------------------------------------------------------------------------------------
 
     def place(self, segments: list[Segment]) -> list[Segment]:
-        """The segments with the offsets they get when they are appended next."""
+        """Return the segments with the offsets they get if they are appended next."""
         ends = list(self.ends)
         placed = []
         for segment in segments:
@@ -320,43 +324,43 @@ class TopicState(msgspec.Struct):
         return placed
 
     def segments_from(self, partition: int, offset: int) -> list[Segment]:
-        """Of the segments that are not in the index those that hold this offset and all later ones."""
+        """Return the segments outside the index that hold this offset and all later ones."""
         every = self.segments[partition]
         first = bisect_right(every, offset, key=lambda segment: segment.end)
         return every[first:]
 
     def sealed_end(self, partition: int) -> int:
-        """The offset behind what is in the index."""
+        """Return the offset after the indexed records."""
         return next((level[-1].end(partition) for level in self.nodes if level), 0)
 
     def topmost(self) -> list[NodeRef]:
-        """The topmost nodes of the index, oldest first."""
+        """Return the topmost nodes of the index, oldest first."""
         return [ref for level in reversed(self.nodes) for ref in level]
 
     def checksum_of(self, number: int) -> int | None:
-        """The checksum of an entry; None when it is not one of the newest."""
+        """Return the checksum of an entry; None if it is not one of the newest."""
         first = self.next - len(self.recent)
         return self.recent[number - first] if first <= number < self.next else None
 
     def is_before_start(self, ref: NodeRef) -> bool:
-        """Whether all records in a node are removed."""
+        """Return whether all records in a node are removed."""
         return all(end <= start for end, start in zip(ref.ends, self.starts, strict=False))
 
     def files(self) -> set[str]:
-        """The files of the segments that are not in the index."""
+        """Return the files of the segments that are not in the index."""
         return {segment.file.name for part in self.segments for segment in part}
 
 
 def unit_of(segments: list[Segment], oldest: int, newest: int | None = None, level: int = 0) -> Unit:
-    """The unit that segments are which came at once, or were merged."""
+    """Return the unit of segments that were appended, or merged, together."""
     files = list(dict.fromkeys(segment.file.name for segment in segments))
     return Unit(files, sum(segment.nbytes for segment in segments), oldest, oldest if newest is None else newest, level)
 
 
 def _units_of(parts: list[list[Segment]]) -> list[Unit]:
-    """Units for segments of which nobody remembers any more which came together, in an order that fits them all.
+    """Return units for segments without a record of which were appended together, in an order that fits them all.
 
-    A file is the next unit when it comes next in all partitions that it has records of.
+    A file is the next unit when it comes next in all partitions for which it has records.
     """
     waiting: dict[str, list[Segment]] = {}
     for part in parts:
@@ -380,7 +384,7 @@ def _units_of(parts: list[list[Segment]]) -> list[Unit]:
         found.append(waiting.pop(ready.pop()))
         for segment in found[-1]:
             go_on(segment.partition)
-    if waiting:  # files that come in another order in other partitions stay together
+    if waiting:  # files whose order differs between partitions stay together
         found.append([segment for segments in waiting.values() for segment in segments])
     times = accumulate((max(segment.max_timestamp for segment in segments) for segments in found), max)
     return [unit_of(segments, time) for segments, time in zip(found, times, strict=True)]

@@ -1,4 +1,4 @@
-"""One topic as this process knows it: its files, and what its entries add up to so far."""
+"""One topic as this process knows it: its files, and the sum of its entries so far."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ class OpenTopic:
         self.nodes = NodeFiles(self.folder / "index")
         self.entries = EntryFiles(self.folder / "commits", self.segments.folder, self.nodes.folder, self.id)
         self.newest = NewestEntry(self.folder / "newest", self.id)
-        known = self.newest.read()  # before the entries are: others may add some meanwhile
+        known = self.newest.read()  # read before the entries: others may add some meanwhile
         self.state: TopicState = self.entries.load(self._info.partitions)
         self._check_newest(self.state, known)
 
     @property
     def info(self) -> TopicInfo:
-        """What the topic is, with the retention and the partitions that were set last."""
+        """The topic's description, with the newest retention and partition count."""
         set_later: dict[str, int] = {} if self.state.retention is None else msgspec.structs.asdict(self.state.retention)
         if self.state.grown:
             set_later["partitions"] = len(self.state.ends)
         return msgspec.structs.replace(self._info, **set_later) if set_later else self._info
 
     def fresh(self) -> TopicState:
-        """The state with everything appended by now."""
+        """Return the state with everything appended so far."""
         known = self.state.next
         state = self.entries.refresh(self.state)
         self._check_newest(state, known)
@@ -62,7 +62,7 @@ class OpenTopic:
             self.newest.refuse(self.entries.path(known - 1))
 
     def read(self, state: TopicState, partition: int, start: int, end: int) -> Iterator[Records]:
-        """The records between two offsets, as a state says where they are."""
+        """Yield the records between two offsets, from the places given by a state."""
         for segment in self.nodes.segments_from(state, partition, start):
             if segment.base >= end:
                 return
@@ -73,7 +73,7 @@ class OpenTopic:
                 raise CorruptDataError(f"topic {self.folder.name!r}, {place}: {error}") from None
 
     def timestamp_at(self, state: TopicState, partition: int, offset: int) -> int:
-        """The timestamp of a record."""
+        """Return the timestamp of a record."""
         return self.segments.timestamp_at(next(iter(self.nodes.segments_from(state, partition, offset))), offset)
 
     @property
@@ -82,13 +82,15 @@ class OpenTopic:
         return self._identity == file_identity(self._path)
 
     def check_is_there(self) -> None:
-        """Raise ``TopicNotFoundError`` when it has been removed."""
+        """Raise ``TopicNotFoundError`` if it has been removed."""
         if not self.is_there:
             raise TopicNotFoundError(f"topic {self.folder.name!r} was removed while it was used")
 
     @contextmanager
     def held(self, alone: bool = False) -> Iterator[None]:
-        """Keep it from being removed, or from all others; raises ``TopicNotFoundError`` when it has been removed."""
+        """Protect the topic from removal, or with `alone` from all other programs. Raise ``TopicNotFoundError`` if it
+        is removed.
+        """
         try:
             with held(self._path, alone) as identity:
                 if identity != self._identity:
@@ -101,7 +103,7 @@ class OpenTopic:
 
     @contextmanager
     def writer(self, name: str) -> Iterator[FileSegmentWriter]:
-        """A writer of segments; it fails with ``TopicNotFoundError`` when the topic is removed meanwhile."""
+        """Return a writer of segments; it fails with ``TopicNotFoundError`` when the topic is removed meanwhile."""
         try:
             with FileSegmentWriter(self.segments.folder, name) as writer:
                 yield writer
@@ -111,10 +113,10 @@ class OpenTopic:
             raise removed_meanwhile(self.folder.name) from None
 
     def check_written(self, segments: Sequence[Segment]) -> None:
-        """Raise ``TopicNotFoundError`` for segments whose files are not there: they were for another topic."""
+        """Raise ``TopicNotFoundError`` for segments whose files are missing: they were written for another topic."""
         if not self.has_written(segments):
             raise removed_meanwhile(self.folder.name)
 
     def has_written(self, segments: Sequence[Segment]) -> bool:
-        """Whether the files of segments are there."""
+        """Return whether the files of segments exist."""
         return all((self.segments.folder / name).exists() for name in {segment.file.name for segment in segments})

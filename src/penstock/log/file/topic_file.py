@@ -1,7 +1,7 @@
-"""``topic.json``: what a topic is and which one, with a checksum, written once. It is also what a topic is held by.
+"""``topic.json``: the description and id of a topic, with a checksum, written once. It also serves as the topic's lock.
 
-Whoever appends to a topic holds it meanwhile, and whoever removes it waits until nobody does. So an append goes into
-the topic that it was meant for or fails, and never makes half a topic of a folder that is gone.
+A program that appends to a topic holds the lock meanwhile, and a program that removes the topic waits for it. So an
+append goes into the topic that it was meant for or fails, and never leaves half a topic in a removed folder.
 """
 
 from __future__ import annotations
@@ -23,39 +23,41 @@ from penstock.plain_files import open_plain, read_plain
 from penstock.storage import checksum, create_file
 
 _PATIENCE = 10.0
-"""Seconds to wait for those who hold a topic."""
+"""Seconds to wait for other holders of a topic."""
 _PAUSE = 0.005
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
-"""What file systems say that have no locks."""
+"""Errors of file systems without locks."""
 
 
 class TopicFile(TopicInfo, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A topic's description as it lies on disk."""
+    """A topic's description as stored on disk."""
 
     id: str = ""
-    """Tells it from other topics of its name; empty in files older than ids, and in those written by hand."""
+    """Distinguishes it from other topics of its name; empty in files older than ids, and in those written by hand."""
     checksum: int = -1
-    """That of the rest; -1 in a file that somebody wrote by hand."""
+    """Checksum of the rest; -1 in a file written by hand."""
 
     def info(self) -> TopicInfo:
         return msgspec.convert(msgspec.structs.asdict(self), TopicInfo)
 
 
 class FileIdentity(NamedTuple):
-    """What tells a file from one that was later made in its place."""
+    """Distinguishes a file from a later one at the same path."""
 
     inode: int
     mtime_ns: int
 
 
 def create_topic_file(path: Path, info: TopicInfo) -> bool:
-    """Write down what a topic is; False when it exists already."""
+    """Write the description of a topic. Return False if it exists already."""
     new = TopicFile(**msgspec.structs.asdict(info), id=os.urandom(8).hex())
     return create_file(path, msgspec.json.encode(msgspec.structs.replace(new, checksum=_checksum(new))))
 
 
 def read_topic_file(path: Path) -> TopicFile:
-    """What a topic is; raises ``CorruptDataError``, and ``FileNotFoundError`` when there is no such topic."""
+    """Return the description of a topic. Raise ``CorruptDataError``, and ``FileNotFoundError`` if the topic does not
+    exist.
+    """
     try:
         stored = msgspec.json.decode(read_plain(path), type=TopicFile)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -66,7 +68,7 @@ def read_topic_file(path: Path) -> TopicFile:
 
 
 def file_identity(path: Path) -> FileIdentity | None:
-    """The identity of a topic's file; None when there is none."""
+    """Return the identity of a topic's file; None if it does not exist."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -76,15 +78,15 @@ def file_identity(path: Path) -> FileIdentity | None:
 
 @contextmanager
 def held(path: Path, alone: bool = False) -> Iterator[FileIdentity]:
-    """Hold a topic by its file; the identity of what is held.
+    """Hold a topic by locking its file. Yield the identity of the held topic.
 
     Args:
         path: the topic's file.
-        alone: whether nobody else may hold it, as for removing it.
+        alone: whether to exclude all other holders, as for removing it.
 
     Raises:
-        FileNotFoundError: there is no such topic.
-        LogError: others do not let go of it.
+        FileNotFoundError: the topic does not exist.
+        LogError: others do not release it.
     """
     while True:
         descriptor = open_plain(path, os.O_RDWR if alone else os.O_RDONLY, is_alone=False)
@@ -92,7 +94,7 @@ def held(path: Path, alone: bool = False) -> Iterator[FileIdentity]:
             _lock(file, path, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
             status = os.fstat(file.fileno())
             identity = FileIdentity(status.st_ino, status.st_mtime_ns)
-            if identity == file_identity(path):  # else it was removed while this waited for the lock
+            if identity == file_identity(path):  # otherwise it was removed while this waited for the lock
                 yield identity
                 return
 

@@ -1,9 +1,9 @@
-"""What keeps a topic small: merging, sealing, retention, and sweeping of what killed programs left.
+"""Keeps topics small: merging, sealing, retention, and removing what killed programs left.
 
-Whoever appends does it, in a thread beside its own work, when there is enough to do. Each step writes new files that
-nobody sees and then adds an entry, which is the moment at which it counts, like that of an append. Programs that do the
-same at once meet there: one of them is the first, and the others look again. Killed anywhere, a program leaves a file
-that no entry names, or one that is not needed any more.
+Appending programs do this in a background thread when there is enough to do. Each step writes new files, invisible at
+first, and then adds an entry, which makes the step count, like an append. Programs that do the same at once compete for
+that entry: one wins, and the others look again. A program killed anywhere leaves a file that no entry names, or one
+that is no longer needed.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ from penstock.storage import TEMPORARY
 _log = logging.getLogger(__name__)
 
 MOST_UNITS = 512
-"""So many units a state holds at most before the oldest go into the index."""
+"""Most units in a state before the oldest move into the index."""
 NODE_UNITS = 256
-"""So many go at once."""
+"""How many units move at once."""
 NODE_NODES = 64
-"""So many nodes become one of the next level."""
+"""How many nodes become one of the next level."""
 RETENTION_EVERY_S = 60.0
-"""How often whoever appends looks for what a topic's retention lets go, in seconds."""
+"""How often appending programs apply a topic's retention, in seconds."""
 LEFTOVERS_EVERY_S = 86_400.0
 PAUSE_AFTER_ERROR_S = 600.0
 _LEFT_MS = 86_400_000
-"""A file that no entry names, and into which nothing was written for so long, was left by a killed program."""
+"""A file that no entry names, and that has not changed for this long, was left by a killed program."""
 _LEFT_TEMPORARY_MS = 3_600_000
 _LEFT_BEHIND = re.compile(r"(produce|spark|merge)-[0-9a-f]{16}-\d+\.arrow|[0-9a-f]{16}\.node")
-"""Files of writers that never go on after a crash. Applications do: a manifest may name theirs."""
+"""Files of writers that never continue after a crash. Applications do: a manifest may name their files."""
 
 
 def is_due(state: TopicState) -> bool:
-    """Whether there may be something to merge."""
+    """Return whether there may be something to merge."""
     newest = state.units[-FAN_IN:]
     return (len(newest) == FAN_IN and all(unit.level == 0 for unit in newest)) or len(state.units) > MOST_UNITS
 
 
 def tidy(topic: OpenTopic, is_over: Callable[[], bool] = lambda: False) -> None:
-    """Do all there is to do for a topic, step by step; once it ``is_over``, no step after the next that has work."""
+    """Do all due work for a topic, step by step. Once it ``is_over``, stop after the next step that does work."""
     steps: tuple[Callable[[OpenTopic], Any], ...] = (apply_retention, merge_once, seal_once, fold_once)
     for step in steps:
         while step(topic):
@@ -64,10 +64,10 @@ def tidy(topic: OpenTopic, is_over: Callable[[], bool] = lambda: False) -> None:
 
 
 def add(topic: OpenTopic, entry_for: Callable[[TopicState], Entry | None], alone: bool = False) -> Entry | None:
-    """Add the entry that fits the newest state; None when there is none to add.
+    """Add the entry that fits the newest state. Return None if none is needed.
 
     Args:
-        alone: nobody may be in the middle of an append.
+        alone: exclude running appends.
     """
     with topic.held(alone):
         while True:
@@ -80,11 +80,11 @@ def add(topic: OpenTopic, entry_for: Callable[[TopicState], Entry | None], alone
                 return entry
 
 
-# --- records that go ----------------------------------------------------------------------------------------------
+# --- removing records --------------------------------------------------------------------------------------------
 
 
 def apply_retention(topic: OpenTopic, now_ms: int | None = None) -> dict[int, int]:
-    """Remove what the topic's retention lets go; the new starts of the partitions that it moved."""
+    """Remove records that the topic's retention no longer keeps. Return the new starts of the affected partitions."""
     now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     starts = retained_starts(topic.nodes, topic.fresh(), topic.info, now_ms)
     trim(topic, starts)
@@ -92,7 +92,7 @@ def apply_retention(topic: OpenTopic, now_ms: int | None = None) -> dict[int, in
 
 
 def trim(topic: OpenTopic, starts: dict[int, int], check: Callable[[TopicState], None] = lambda _: None) -> None:
-    """Remove the records of partitions before these offsets, and the files with none left."""
+    """Remove the records of partitions before these offsets, and the files that become empty."""
 
     def entry_for(state: TopicState) -> Entry | None:
         check(state)
@@ -103,11 +103,11 @@ def trim(topic: OpenTopic, starts: dict[int, int], check: Callable[[TopicState],
         topic.entries.remove_files(entry)
 
 
-# --- other forms of what is there ---------------------------------------------------------------------------------
+# --- reorganising -------------------------------------------------------------------------------------------------
 
 
 def merge_once(topic: OpenTopic) -> bool:
-    """Merge some units into one file, if there are enough; whether there were."""
+    """Merge some units into one file, if there are enough. Return whether there were."""
     with topic.held():
         state = topic.fresh()
         chosen = due(state.units, Limits.of(topic.info))
@@ -129,18 +129,18 @@ def _merge(topic: OpenTopic, units: list[Unit], parts: list[list[Segment]]) -> N
     into, came = topic.segments.folder / merged[0].file.name, _first_written(topic.segments.folder, gone)
     entry = Entry(gone=gone, change=Merge(merged, units[0].level + 1))
     is_added = add(topic, lambda state: entry if _are_there(state, units) else None) is not None
-    if is_added:  # else it is a leftover, and not to look like an old one
+    if is_added:  # otherwise it is a leftover, which must not look old
         with suppress(FileNotFoundError):  # others have merged it meanwhile
             os.utime(into, (came, came))
     crash_point("after-merge")
     if not is_added:
         into.unlink(missing_ok=True)
-    elif not topic.entries.grace_ms:  # else they go with the entry
+    elif not topic.entries.grace_ms:  # otherwise they are removed with the entry
         topic.entries.remove_files(entry)
 
 
 def _first_written(folder: Path, names: Iterable[str]) -> float:
-    """When the first of some files was written; the present when others have removed them all."""
+    """Return when the first of some files was written; now if others have removed them all."""
     found = [time.time()]
     for name in names:
         with suppress(FileNotFoundError):
@@ -149,7 +149,7 @@ def _first_written(folder: Path, names: Iterable[str]) -> float:
 
 
 def _are_there(state: TopicState, units: list[Unit]) -> bool:
-    """Whether units still stand side by side."""
+    """Return whether units are still neighbours."""
     if units[0] not in state.units:
         return False
     first = state.units.index(units[0])
@@ -157,7 +157,7 @@ def _are_there(state: TopicState, units: list[Unit]) -> bool:
 
 
 def seal_once(topic: OpenTopic) -> bool:
-    """Put the oldest units into a node of the index, if there are many; whether there were."""
+    """Move the oldest units into a node of the index, if there are many. Return whether there were."""
     state = topic.fresh()
     if len(state.units) <= MOST_UNITS:
         return False
@@ -174,7 +174,7 @@ def seal_once(topic: OpenTopic) -> bool:
 
 
 def fold_once(topic: OpenTopic) -> bool:
-    """Put the oldest nodes of a level into one of the next, if there are many; whether there were."""
+    """Move the oldest nodes of a level into one of the next, if there are many. Return whether there were."""
     state = topic.fresh()
     level = next((level for level, refs in enumerate(state.nodes) if len(refs) >= NODE_NODES), None)
     if level is None:
@@ -196,7 +196,7 @@ def _add_node(
     fits: Callable[[TopicState], bool],
     what: str,
 ) -> None:
-    """Write a node of the index, and have the topic's state name it unless another program was faster."""
+    """Write a node of the index, and add it to the topic's state unless another program was faster."""
     with topic.held():
         ref = topic.nodes.write(node, ends)
         crash_point(f"after-{what}-node")
@@ -206,11 +206,11 @@ def _add_node(
         crash_point(f"after-{what}")
 
 
-# --- what killed programs left ------------------------------------------------------------------------------------
+# --- killed programs' leftovers ----------------------------------------------------------------------------------
 
 
 def sweep_leftovers(topic: OpenTopic) -> None:
-    """Remove what killed programs began to write, long ago, into a topic."""
+    """Remove files of a topic that killed programs left unfinished long ago."""
     for folder in (topic.folder, topic.entries.folder, topic.segments.folder, topic.nodes.folder):
         for path in _old_files(folder, lambda name: name.startswith(TEMPORARY), _LEFT_TEMPORARY_MS):
             path.unlink(missing_ok=True)
@@ -218,11 +218,11 @@ def sweep_leftovers(topic: OpenTopic) -> None:
 
 
 def sweep(topic: OpenTopic, is_meant: Callable[[str], bool], older_than_ms: int = 0) -> None:
-    """Remove files with such names that nothing in the topic needs."""
+    """Remove files with such names that the topic does not need."""
     files: dict[str, Path] = {}
     for folder in (topic.segments.folder, topic.nodes.folder):
         files |= {path.name: path for path in _old_files(folder, is_meant, older_than_ms)}
-    state = topic.fresh()  # newer than the list: what was appended meanwhile is in it
+    state = topic.fresh()  # newer than the list, so it includes later appends
     for name in state.files():
         files.pop(name, None)
     if files:
@@ -242,14 +242,14 @@ def _old_files(folder: Path, is_meant: Callable[[str], bool], older_than_ms: int
                     yield path
 
 
-# --- beside the program's own work --------------------------------------------------------------------------------
+# --- in the background --------------------------------------------------------------------------------------------
 
 
 class Upkeep:
-    """Tidies topics in a thread of its own, which is there as long as there are some to tidy.
+    """Tidies topics in a background thread, which runs while there are some to tidy.
 
-    A program that ends waits for the step that is under way, or for one: programs that each append a little and end
-    must not leave a topic of small files.
+    A program that ends waits for the running step, or for one step: programs that each append a little and end must not
+    leave a topic of small files.
     """
 
     def __init__(self, open_topic: Callable[[str], OpenTopic]):
@@ -262,7 +262,7 @@ class Upkeep:
         self._not_before: dict[str, float] = {}
 
     def appended(self, name: str, topic: OpenTopic) -> None:
-        """Have a topic tidied if there may be something to do."""
+        """Schedule a topic if there may be something to do."""
         now, never = time.monotonic(), -math.inf
         has_retention = topic.info.retention_ms >= 0 or topic.info.retention_bytes >= 0
         looks_again = has_retention and now - self._began.get(name, never) >= RETENTION_EVERY_S
@@ -270,7 +270,7 @@ class Upkeep:
             self._ask(name)
 
     def wait(self) -> None:
-        """Until nothing is under way any more."""
+        """Wait until the upkeep is idle."""
         thread = self._thread
         if thread is not None:
             thread.join()
@@ -306,7 +306,7 @@ class Upkeep:
                 self._swept[name] = self._began[name]
         except TopicNotFoundError:  # it was removed meanwhile
             pass
-        except Exception as error:  # the program's own work goes on, and whoever reads what is damaged says so
+        except Exception as error:  # the program's own work continues, and readers of damaged data get the error
             _log.warning("topic %r grows, its files cannot be merged or removed: %s", name, error)
             self._not_before[name] = time.monotonic() + PAUSE_AFTER_ERROR_S
 

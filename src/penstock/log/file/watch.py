@@ -1,4 +1,4 @@
-"""Being told of appends by the system (Linux's inotify), with a look now and then for those of other machines."""
+"""Waits for appends with notifications of the system (Linux's inotify), and polls for those of other machines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _APPEARS = 0x00000080 | 0x00000100  # IN_MOVED_TO, IN_CREATE
 _FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
 _LOOK_SECONDS = 0.25
-"""A folder that several machines share tells of this machine's appends only."""
+"""A folder that several machines share reports this machine's appends only."""
 _MANY_BYTES = 1 << 16
 _EVENT = struct.Struct("iIII")
 _TEMPORARY = TEMPORARY.encode()
@@ -31,7 +31,7 @@ class FolderWatch(TopicWatch):
     """Waits until files appear in folders.
 
     Raises:
-        OSError: the system does not tell, or of no more folders.
+        OSError: the system has no notifications, or its limit of watched folders is reached.
     """
 
     def __init__(self, log: Log, topics: Sequence[str], folders: Sequence[Path]):
@@ -69,7 +69,7 @@ class FolderWatch(TopicWatch):
             return False
 
     def _was_told(self) -> bool:
-        """Whether an entry has appeared, and not just the file that is to become one."""
+        """Return whether an entry has appeared, and not just its temporary file."""
         appeared = False
         try:
             while events := os.read(self._told, _MANY_BYTES):
@@ -83,7 +83,7 @@ class FolderWatch(TopicWatch):
             if self._write >= 0:
                 try:
                     os.write(self._write, b".")
-                except BlockingIOError:  # it is awake
+                except BlockingIOError:  # it is awake already
                     pass
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ class FolderWatch(TopicWatch):
 
 
 def _names(events: bytes) -> Iterator[bytes]:
-    """Of what events are told; an event without a name is that too many were missed."""
+    """Yield the file names in events; an event without a name means that events were lost."""
     at = 0
     while at < len(events):
         *_, length = _EVENT.unpack_from(events, at)
@@ -105,10 +105,10 @@ def _names(events: bytes) -> Iterator[bytes]:
 
 
 def watch(log: Log, topics: Sequence[str], folders: Sequence[Path]) -> TopicWatch:
-    """Wait for appends in the way that works here."""
+    """Return the best available watch for appends."""
     try:
         for folder in folders:
-            folder.mkdir(exist_ok=True)  # a topic that nobody has written to has none
+            folder.mkdir(exist_ok=True)  # a topic without any write has none
         return FolderWatch(log, topics, folders)
     except OSError:
         return LookingWatch(log, topics)

@@ -1,13 +1,13 @@
-"""Messages by the thousand, without an object of Python's for each: straight out of librdkafka's memory, and into it.
+"""Reads and writes messages in bulk, directly in librdkafka's memory, without a Python object for each.
 
-The client of confluent-kafka makes an object of every message, which costs five times what librdkafka itself does for
-it. Here its functions are called through the same library that the client has loaded, and a compiled loop brings keys
-and values into columns, or hands them over. What is taken for granted of the client, where its handle of librdkafka
-stands, was looked at for the versions named below; with any other one, or without Numba, messages go one by one.
+The client of confluent-kafka makes an object of every message, which costs five times librdkafka's own work. This
+module calls librdkafka through the library that the client has loaded, and a compiled loop copies keys and values into
+columns, or passes them on. One thing is assumed of the client: where its handle of librdkafka is. That was verified for
+the versions named below. With any other version, or without Numba, messages go one by one.
 
-Only the partition's own queue is read like this: callbacks stand in the consumer's, and the client has to serve them.
-Only in a transaction is anything written like this: the client does not tell of single messages that did not arrive,
-and there that fails the transaction.
+Only the partition's own queue is read like this: callbacks are in the consumer's queue, which the client has to serve.
+Only transactions are written like this: the client does not report single messages that did not arrive, and in a
+transaction that fails the whole transaction.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ _KNOWN = ("2.16.",)
 """Versions of confluent-kafka in which a client begins with Python's own fields and then its ``rd_kafka_t *``."""
 
 _ERROR, _OFFSET, _TIME, _KEY, _VALUE, _HAS_HEADERS = range(6)
-"""Rows of what is found out about messages; lengths of keys and values are -1 where there are none."""
+"""Rows of the facts about messages; lengths of keys and values are -1 for null."""
 
 _OF_TOPIC, _OF_PARTITION, _OF_FLAGS, _OF_KEY, _OF_VALUE, _OF_TIME = range(6)
-"""Rows of what a message to be written is made of, each an ``rd_kafka_vu_t`` of nine words."""
+"""Rows of the parts of a message to write, each an ``rd_kafka_vu_t`` of nine words."""
 _KINDS = 2, 3, 7, 5, 4, 8
 """Their ``rd_kafka_vtype_t``."""
 _COPIES = 2
-"""``RD_KAFKA_MSG_F_COPY``, and without ``_BLOCK``: room is made by whoever waits for it."""
+"""``RD_KAFKA_MSG_F_COPY`` without ``_BLOCK``: the caller waits for room itself."""
 
 
 def is_possible() -> bool:
-    """Whether this client's memory is known, and there is a compiler."""
+    """Return whether this client's memory layout is known, and a compiler is available."""
     is_usual = sys.implementation.name == "cpython" and struct.calcsize("P") == 8
     return is_usual and intrinsic is not None and confluent_kafka.__version__.startswith(_KNOWN)
 
@@ -60,7 +60,7 @@ if intrinsic is not None:
 
     @intrinsic  # type: ignore[untyped-decorator]
     def _word(context: Any, address: Any) -> Any:
-        """The 64 bits at an address."""
+        """Return the 64 bits at an address."""
 
         def generate(_: Any, builder: Any, __: Any, values: Any) -> Any:
             return builder.load(builder.inttoptr(values[0], ir.IntType(64).as_pointer()))
@@ -80,7 +80,7 @@ if intrinsic is not None:
 
     @intrinsic  # type: ignore[untyped-decorator]
     def _call(context: Any, function: Any, first: Any, second: Any, third: Any) -> Any:
-        """Call a function of C with three words; more than it takes do no harm."""
+        """Call a C function with three words; surplus arguments do no harm."""
 
         def generate(_: Any, builder: Any, __: Any, values: Any) -> Any:
             word = ir.IntType(64)
@@ -91,7 +91,9 @@ if intrinsic is not None:
 
     @compiled(np.zeros(1, np.int64), 0, 0, 0, 0, np.zeros((6, 1), np.int64))
     def _look(messages: IntArray, count: int, time_of: int, headers_of: int, scratch: int, found: IntArray) -> None:
-        """What each message is: fields of ``rd_kafka_message_t``, which is part of librdkafka's interface."""
+        """Read the facts about each message: fields of ``rd_kafka_message_t``, which is part of librdkafka's
+        interface.
+        """
         for i in range(count):
             at = messages[i]
             error = _word(at) & 0xFFFFFFFF
@@ -104,7 +106,7 @@ if intrinsic is not None:
 
     @compiled(np.zeros(1, np.int64), 0, 0, np.zeros(1, np.int32), 0)
     def _bring(messages: IntArray, count: int, field: int, starts: Any, to: int) -> None:
-        """Copy keys or values behind each other."""
+        """Copy keys or values one after the other."""
         for i in range(count):
             length = starts[i + 1] - starts[i]
             if length > 0:
@@ -126,8 +128,10 @@ if intrinsic is not None:
         behind: int,
         refused: IntArray,
     ) -> int:
-        """Hand records over, until one is refused; the number of the first that was not. A null key or value has no
-        address."""
+        """Produce records until one is refused. Return the number of the first that was not produced.
+
+        A null key or value has no address.
+        """
         for i in range(first, behind):
             message[_OF_KEY, 1], message[_OF_KEY, 2] = rows[0, i], rows[1, i]
             message[_OF_VALUE, 1], message[_OF_VALUE, 2] = rows[2, i], rows[3, i]
@@ -141,7 +145,7 @@ if intrinsic is not None:
 
 @cache
 def _library() -> Any:
-    """The very library that the client uses: found through the client, which needs it."""
+    """Return the library that the client itself uses, found through the client."""
     library = ctypes.CDLL(cimpl.__file__)
     pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
     kinds: dict[str, tuple[Any, list[Any]]] = {
@@ -167,12 +171,12 @@ def _address(name: str) -> int:
 
 
 def _handle(client: Any) -> int:
-    """The ``rd_kafka_t *`` of a client."""
+    """Return the ``rd_kafka_t *`` of a client."""
     return ctypes.c_void_p.from_address(id(client) + object.__basicsize__).value or 0
 
 
 class PartitionQueue:
-    """The messages of one partition that a consumer has fetched; they do not come to the consumer itself any more.
+    """The messages of one partition that a consumer has fetched; the consumer itself no longer gets them.
 
     Args:
         most: how many are taken at once.
@@ -188,7 +192,7 @@ class PartitionQueue:
         self._functions = [_address(f"rd_kafka_message_{what}") for what in ("timestamp", "headers", "destroy")]
 
     def take(self, seconds: float) -> Taken:
-        """What is there, or comes within so many seconds."""
+        """Return the messages that are there, or arrive within so many seconds."""
         take = _library().rd_kafka_consume_batch_queue
         count = take(self._queue, int(seconds * 1000), self._messages.ctypes.data, len(self._messages))
         if count <= 0:
@@ -227,12 +231,12 @@ class PartitionQueue:
         return headers_of([_pairs(int(at)) if has else None for at, has in zip(messages, has_some, strict=True)])
 
     def close(self) -> None:
-        """Let go of it, before its consumer is."""
+        """Release it; must be called before its consumer closes."""
         _library().rd_kafka_queue_destroy(self._queue)
 
 
 def _column(messages: IntArray, field: int, lengths: IntArray) -> Binary:
-    """Keys or values, given where a message says where they are."""
+    """Return keys or values as a column, given the field of their address in a message."""
     ends = np.cumsum(np.maximum(lengths, 0))
     if ends[-1] > MOST_BYTES:
         raise too_large(int(ends[-1]))
@@ -259,20 +263,20 @@ def _pairs(message: int) -> Pairs:
 
 
 class Sending:
-    """Records on their way to one partition, as far as a producer has taken them.
+    """Records on their way to one partition, and how many of them a producer has taken.
 
     Args:
         records: without headers.
     """
 
     def __init__(self, producer: Any, topic: str, partition: int, records: Records):
-        self._client = producer  # whose handle this is
+        self._client = producer  # kept because it owns the handle
         self._producer = _handle(producer)
         self._topic = _library().rd_kafka_topic_new(self._producer, topic.encode(), None)
         if not self._topic:
             raise KafkaException(KafkaError(KafkaError._INVALID_ARG, f"librdkafka does not take the topic {topic!r}"))
-        self._records = records  # whose memory this is
-        times = np.maximum(records.timestamp, 1)  # to librdkafka 0 is no time but the present
+        self._records = records  # kept because they own the memory
+        times = np.maximum(records.timestamp, 1)  # librdkafka takes 0 as the present time
         self._rows = np.stack([*_places(records.key), *_places(records.value), times])
         self._message = np.zeros((6, 9), np.int64)
         self._message[:, 0] = _KINDS
@@ -286,7 +290,7 @@ class Sending:
         return self._done == len(self._records)
 
     def go_on(self, most: int) -> KafkaError | None:
-        """Hand so many more over; why the next one is refused, None when it is not."""
+        """Pass up to so many more records on. Return the error that refused the next one, None if all were taken."""
         behind = min(self._done + most, len(self._records))
         given = _address("rd_kafka_produceva"), self._producer, self._message, self._message.ctypes.data, self._rows
         self._done = _produce(*given, self._done, behind, self._refused)
@@ -298,13 +302,13 @@ class Sending:
         return KafkaError(code)
 
     def close(self) -> None:
-        """Let go of the topic, before its producer is."""
+        """Release the topic; must be called before its producer closes."""
         _library().rd_kafka_topic_destroy(self._topic)
 
 
 def _places(column: Binary) -> tuple[IntArray, IntArray]:
-    """Of each value its address, none where it is null, and its length."""
+    """Return the address of each value, 0 for null, and its length."""
     found = spans(column)
-    data = found.data if len(found.data) else np.zeros(1, np.uint8)  # an empty value has an address, too
+    data = found.data if len(found.data) else np.zeros(1, np.uint8)  # an empty value needs an address, too
     missing = is_missing(column)
     return np.where(missing, 0, data.ctypes.data + found.start), np.where(missing, 0, found.length)

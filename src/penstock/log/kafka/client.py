@@ -1,4 +1,4 @@
-"""Clients of librdkafka, and what their errors mean."""
+"""Clients of librdkafka, and the meanings of their errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _REFUSED = {
 _UNKNOWN_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 _NOT_KNOWN = (KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION)
 _NOT_TRUSTED = re.compile("certificate verify failed|SSL alert number")
-"""What librdkafka says of a certificate: the broker's, or this client's that the broker refuses."""
+"""librdkafka's messages about a rejected certificate: the broker's, or this client's."""
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 _LOST = (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET)
 _PASSING = (
@@ -40,30 +40,31 @@ _PASSING = (
     *(KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN),
     KafkaError._NOENT,  # no partition has a leader: its broker has just come back
 )
-"""What Kafka's own clients try again after; librdkafka's ``retriable`` speaks of transactions alone."""
+"""Errors that Kafka's own clients retry; librdkafka's ``retriable`` only refers to transactions."""
 _PAUSE_SECONDS = 0.1
 _REQUEST_SECONDS = 10.0
-"""After which a request is made again: its broker may be gone for good, and another one leads."""
+"""After this time a request is repeated: its broker may be gone permanently, and another one leads."""
 _LOOK_SECONDS, _REFUSED_SECONDS = 0.2, 2.0
-"""How often it is looked what librdkafka says beside, and after which time without an answer it is believed: of several
-brokers one may be at odds with the others."""
+"""How often librdkafka's side messages are checked, and how long without an answer until one is believed: a single
+broker may disagree with the others.
+"""
 _OF_RECORDS = (
     *_UNKNOWN_TOPIC,
     *_TOO_LARGE,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.INVALID_RECORD,
     KafkaError.INVALID_TIMESTAMP,
-    KafkaError._INVALID_DIFFERENT_RECORD,  # another one of the batch is refused
+    KafkaError._INVALID_DIFFERENT_RECORD,  # another record of the batch is refused
 )
-"""Errors with which records are refused, or all records of a topic: others do not depend on what is written."""
+"""Errors that refuse records, or all records of a topic. Other errors do not depend on the records."""
 _FINAL = (*_REFUSED, *_NOT_KNOWN, *_LOST, *_OF_RECORDS)
 
 
 class Clients:
-    """How clients of one cluster are made.
+    """Makes the clients of one cluster.
 
-    librdkafka goes on for ever when it cannot connect, and tells why only beside: the last such reason is part of the
-    error with which whoever waits gives up.
+    librdkafka retries forever when it cannot connect, and gives the reason only in a side message. The last such
+    message becomes part of the error when a caller gives up waiting.
     """
 
     def __init__(self, cluster: Kafka):
@@ -77,15 +78,14 @@ class Clients:
         own: Mapping[str, Any] | None = None,
         usual: Mapping[str, Any] | None = None,
     ) -> Any:
-        """A client.
+        """Return a new client.
 
         Args:
             own: options that it must have.
-            usual: options that it has unless the user has given others.
+            usual: default options, which the user may override.
 
         Raises:
-            ConfigError: an option is none of librdkafka's, or has a value that it cannot have, or a secret is not where
-                it is to come from.
+            ConfigError: librdkafka does not know an option or its value, or a secret is not where it should come from.
         """
         always = {"bootstrap.servers": self.cluster.servers, "error_cb": self._heard, "logger": _log}
         options = {"client.id": "penstock", **(usual or {}), **self.cluster.options(), **(own or {}), **always}
@@ -96,7 +96,7 @@ class Clients:
 
     @property
     def admin(self) -> AdminClient:
-        """The client that asks for topics and offsets."""
+        """The client for topics and offsets."""
         if self._admin is None:
             self._admin = self.make(AdminClient)
         return self._admin
@@ -106,13 +106,13 @@ class Clients:
             self._trouble = error
 
     def ask(self, asking: Callable[[AdminClient, float], dict[Any, Any]], what: str) -> list[Any]:
-        """What the futures hold that the admin client gives; asked again while the cluster finds its leaders.
+        """Return the results of an admin request, which is repeated while the cluster elects leaders.
 
         Args:
-            asking: is called with the client and the seconds that a request may take.
+            asking: called with the client and the seconds that a request may take; returns futures.
 
         Raises:
-            PenstockError: what went wrong, as ``error_of`` says it.
+            PenstockError: the request failed, as described by ``error_of``.
         """
 
         def attempt(_: float) -> list[Any]:
@@ -122,11 +122,11 @@ class Clients:
         return self.until_answered(attempt, what)  # type: ignore[no-any-return]
 
     def metadata(self, what: str) -> Any:
-        """What the cluster says of its topics."""
+        """Return the cluster's metadata of its topics."""
         return self.until_answered(lambda patience: self.admin.list_topics(timeout=patience), what)
 
     def until_answered(self, attempt: Callable[[float], Any], what: str) -> Any:
-        """What an attempt gives in the end; each is told how long to wait, longer every time."""
+        """Repeat an attempt until it returns a result. Each attempt is given a longer time to wait."""
         until, patience = time.monotonic() + self.cluster.timeout, _REFUSED_SECONDS
         while True:
             try:
@@ -136,15 +136,15 @@ class Clients:
             except KafkaException as error:
                 if not is_passing(error.args[0]):
                     raise self.error_of(error.args[0], what) from None
-                self.admin.poll(0)  # what librdkafka says beside
-                self._admin = None  # the one that was there when a broker was restarted may not find its coordinator
+                self.admin.poll(0)  # serves librdkafka's side messages
+                self._admin = None  # after a broker's restart, the old client may not find its coordinator
                 if time.monotonic() > until or self.is_hopeless():
                     raise self.unreachable(what) from None
             patience *= 2
             time.sleep(_PAUSE_SECONDS)
 
     def _answer(self, future: Any, what: str) -> Any:
-        """What a future holds in the end; a cluster that does not let this user in is not waited for."""
+        """Return the result of a future. A cluster that rejects this user is not waited for."""
         begin = time.monotonic()
         while True:
             try:
@@ -156,17 +156,17 @@ class Clients:
 
     @contextmanager
     def told(self, what: str) -> Iterator[None]:
-        """Errors of librdkafka as Penstock's."""
+        """Translate librdkafka's errors."""
         try:
             yield
         except KafkaException as error:
             raise self.error_of(error.args[0], what) from None
 
     def error_of(self, error: KafkaError, what: str) -> PenstockError:
-        """An error of Penstock's for one of librdkafka's.
+        """Return Penstock's error for one of librdkafka's.
 
         Args:
-            what: what was tried, such as ``"cannot read topic 'a'"``.
+            what: the failed operation, such as ``"cannot read topic 'a'"``.
         """
         code = error.code()
         if code in _REFUSED:
@@ -180,7 +180,7 @@ class Clients:
         return LogError(f"{what}: {error.str()}{self.trouble()}")
 
     def unreachable(self, what: str) -> LogError:
-        """The error of whoever has waited for long enough."""
+        """Return the error for a cluster that did not answer in time."""
         if self.is_hopeless():
             return LogError(
                 f"{what}: {self.cluster.url} does not let this user in{self.trouble()}. Nothing was written, and "
@@ -192,27 +192,27 @@ class Clients:
         )
 
     def trouble(self) -> str:
-        """What librdkafka last said beside, to stand behind a message."""
+        """Return librdkafka's last side message, to be appended to a message."""
         return "" if self._trouble is None else f" (librdkafka: {self._trouble.str()})"
 
     def is_hopeless(self) -> bool:
-        """Whether librdkafka said beside that waiting does not help: it is not let in."""
+        """Return whether waiting is hopeless because a side message said that the cluster rejects this user."""
         trouble = self._trouble
         return trouble is not None and (trouble.code() in _NOT_KNOWN or bool(_NOT_TRUSTED.search(trouble.str())))
 
 
 def is_passing(error: KafkaError) -> bool:
-    """Whether trying again may help: brokers come and go, and leaders and coordinators move."""
+    """Return whether a retry may help: brokers come and go, and leaders and coordinators move."""
     return error.code() in _PASSING or (error.retriable() and not is_final(error))
 
 
 def is_final(error: KafkaError) -> bool:
-    """Whether trying again gives the same error."""
+    """Return whether a retry would give the same error."""
     return error.code() in _FINAL
 
 
 def is_of_records(error: KafkaError) -> bool:
-    """Whether records are refused, which others in their place might not be."""
+    """Return whether the error refuses certain records, so that others could succeed."""
     return error.code() in _OF_RECORDS
 
 
@@ -222,8 +222,9 @@ def _said(error: Exception) -> str:
 
 
 def bulk_or_none() -> Any:
-    """How much is read and written at once; None where that cannot be. It comes with a compiler, which takes a while to
-    load."""
+    """Return the module for bulk reads and writes; None if it cannot be used. It imports a compiler, which takes a
+    while.
+    """
     if find_spec("numba") is None:
         return None
     from penstock.log.kafka import bulk

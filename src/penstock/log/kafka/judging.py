@@ -1,7 +1,7 @@
-"""Which records of a commit a broker refuses, and why: asked of the broker itself where nothing else tells.
+"""Finds which records of a commit a broker refuses, and why, by asking the broker itself.
 
 Records are tried in transactions that are aborted, so no ``read_committed`` consumer sees any of them. A broker refuses
-whole batches; so what it refuses is halved until single records are left.
+whole batches, so a refused batch is halved until single records are left.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _OF_TOPICS = (
 """Errors that concern every record of a topic."""
 
 _Some = list[tuple[int, IntArray]]
-"""Some rows of some pieces, by the numbers of these."""
+"""Some rows of some pieces, by the numbers of the pieces."""
 
 
 class Judging:
-    """One look at the records of a commit.
+    """One examination of a commit's records.
 
     Args:
-        gone: says why a topic takes nothing for a partition any more; empty where it does.
-        refused: the rows of records that a topic does not take by its settings.
-        tried: why a broker refuses records, None when it takes them; it forgets them either way.
+        gone: returns why a topic no longer accepts records for a partition; empty if it does.
+        refused: returns the rows that a topic refuses because of its settings.
+        tried: returns the broker's error for records, None if it accepts them; it drops them either way.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Judging:
         self._found: list[dict[int, str]] = [{} for _ in pieces]
 
     def judged(self) -> list[Judged]:
-        """The pieces, each with its refused rows and why."""
+        """Return the pieces, each with its refused rows and the reasons."""
         left: dict[str, _Some] = {}
         for number, (topic, partition, records) in enumerate(self._pieces):
             reason = self._gone(topic, partition)
@@ -70,7 +70,7 @@ class Judging:
         return [Judged(*piece, found) for piece, found in zip(self._pieces, self._found, strict=True)]
 
     def _search(self, some: _Some) -> None:
-        """Find the refused ones of these."""
+        """Find the refused records among these."""
         error = self._error_of(some)
         if error is None:
             return
@@ -94,7 +94,7 @@ def _count(some: _Some) -> int:
 
 
 def _halves(some: _Some) -> tuple[_Some, _Some]:
-    """The first and the second half.
+    """Return the first and the second half.
 
     >>> [[(n, rows.tolist()) for n, rows in half] for half in _halves([(0, np.array([1])), (2, np.array([3, 4, 5]))])]
     [[(0, [1]), (2, [3])], [(2, [4, 5])]]

@@ -1,6 +1,6 @@
-"""What a topic takes, checked as a broker checks it (Kafka's ``LogValidator`` and ``UnifiedLog``).
+"""Checks records against a topic's limits as a broker does (Kafka's ``LogValidator`` and ``UnifiedLog``).
 
-A commit is certain before its transaction begins. So a record that a broker would refuse has to be found before.
+A commit is final before its transaction begins. So records that a broker would refuse must be found before.
 """
 
 from __future__ import annotations
@@ -18,39 +18,39 @@ from penstock.log.records import Records
 FOREVER = 2**63 - 1
 USUAL_REQUEST_BYTES = 104_857_600
 _REQUEST_FRAME = 1_024
-"""Bytes of a produce request beside its batch, at most: names of the topic, the client and the transaction."""
+"""Most bytes of a produce request around its batch: names of the topic, the client and the transaction."""
 _BATCH_BYTES = 61
 """Bytes of a batch before its first record."""
 _MOST_FRAME = _BATCH_BYTES + 32
-"""Bytes that a record without headers has beside its key and value when it is alone in its batch, at most."""
+"""Most bytes of a record without headers beyond its key and value, alone in its batch."""
 _MOST_VARINT = 5
-"""Bytes of the number of a record's headers, at most."""
+"""Most bytes of the number of a record's headers."""
 _MOST_OF_PAIR = 2 * _MOST_VARINT
-"""Bytes of a header beside its name and value, at most."""
+"""Most bytes of a header beyond its name and value."""
 _MORE_THAN_CLIENTS = 32
-"""By so many bytes, at least, a broker's reckoning of a record alone in its batch is above librdkafka's own."""
+"""How much larger, at least, a broker calculates a record alone in its batch than librdkafka does."""
 _SHOWN = 40
 
 
 class Limits(NamedTuple):
-    """What a topic takes."""
+    """The limits of a topic."""
 
     bytes: int = 1_048_588
     """Of a batch, and so of a record."""
     before_ms: int = FOREVER
     after_ms: int = 3_600_000
-    """How far a record's time may lie before and after the present."""
+    """How far a record's time may be before and after the present."""
     wants_keys: bool = False
     """Whether it is compacted, so that each record needs a key."""
     bytes_by: str = "max.message.bytes of the topic"
-    """The option that says ``bytes``."""
+    """The option that sets ``bytes``."""
 
 
 def limits_of(config: Mapping[str, str], request_bytes: int, client_bytes: int = FOREVER) -> Limits:
-    """What a topic with this configuration takes, from a broker that takes requests of so many bytes.
+    """Return the limits of a topic with this configuration, on a broker with this limit of requests.
 
     Args:
-        client_bytes: how large a record librdkafka may take by ``message.max.bytes``.
+        client_bytes: the largest record that librdkafka takes (``message.max.bytes``).
 
     >>> limits_of({"cleanup.policy": "compact,delete", "segment.bytes": "1000000"}, 10**9).wants_keys
     True
@@ -73,7 +73,7 @@ def limits_of(config: Mapping[str, str], request_bytes: int, client_bytes: int =
 
 
 def refused(topic: str, records: Records, limits: Limits, now: int) -> dict[int, RefusedRecordError]:
-    """The rows that a topic does not take, and why.
+    """Return the rows that a topic refuses, and why.
 
     Args:
         now: the wall clock in ms.
@@ -83,7 +83,7 @@ def refused(topic: str, records: Records, limits: Limits, now: int) -> dict[int,
 
 
 def _reasons(records: Records, limits: Limits, now: int) -> Iterator[tuple[int, tuple[str, str]]]:
-    """The rows that are not taken; what is wrong with each, and the way out."""
+    """Yield the refused rows, each with the problem and the way out."""
     time = records.timestamp
     for row in _rows(time < now - limits.before_ms):
         option = "message.timestamp.before.max.ms"
@@ -115,7 +115,7 @@ def _error(topic: str, records: Records, row: int, what: str, way_out: str) -> R
 
 
 def _too_large(records: Records, most: int) -> Iterator[tuple[int, int]]:
-    """The rows that are too large, and the size of each."""
+    """Yield the rows that are too large, and their sizes."""
     at_most = records.sizes() + _MOST_FRAME + (0 if records.headers is None else _most_of_headers(records.headers))
     if not len(at_most) or int(at_most.max()) <= most:
         return
@@ -129,7 +129,7 @@ def _too_large(records: Records, most: int) -> Iterator[tuple[int, int]]:
 
 
 def _most_of_headers(headers: Any) -> IntArray:
-    """How many bytes the headers of each record have, at most."""
+    """Return the most bytes that the headers of each record can take."""
     counts = pc.list_value_length(headers).fill_null(0).to_numpy().astype(np.int64)
     names, values = headers.flatten().flatten()
     so_far = np.concatenate([[0], np.cumsum(spans(names).length + spans(values).length + _MOST_OF_PAIR)])
@@ -146,7 +146,7 @@ def _length(data: bytes | None) -> int:
 
 
 def batch_bytes(key: int, value: int, headers: list[tuple[int, int]]) -> int:
-    """How many bytes a batch of one record has in Kafka, by the lengths of what is in it; -1 is that of null.
+    """Return the size of a batch of one record in Kafka, given the lengths of its parts; -1 for null.
 
     >>> batch_bytes(2, 9926, [])
     10000
@@ -163,6 +163,6 @@ def _framed(length: int) -> int:
 
 
 def _varint(number: int) -> int:
-    """How many bytes a number takes: seven bits in each, the sign in the lowest one."""
+    """Return how many bytes a number takes: seven bits in each, the sign in the lowest bit."""
     zigzag = -2 * number - 1 if number < 0 else 2 * number
     return max(-(-zigzag.bit_length() // 7), 1)

@@ -1,7 +1,7 @@
 """The topics of a Kafka cluster as a log.
 
-What a program writes waits in its outbox, files of its checkpoint, until a transaction brings it to Kafka
-(``sink.py``); what it reads comes from consumers that choose their partitions (``source.py``).
+A program's output waits in its outbox, files of its checkpoint, until a transaction brings it to Kafka (``sink.py``).
+Input comes from consumers with assigned partitions (``source.py``).
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ _BATCH_FRAME = 500
 _LIMITS_SECONDS = 5.0
 _VISIBLE_SECONDS, _VISIBLE_PAUSE = 2.0, 0.005
 _PUBLISHED = f"{FOLDER}/published"
-"""In the outbox once something was published: from then on Kafka must know of it."""
+"""Marks an outbox that has published something: from then on Kafka must have its offsets."""
 
 _PACKED = "zstd"
-"""How files of the outbox are packed that go to another process."""
+"""The compression of the outbox's files that are sent to another process."""
 
 Offsets = Mapping[str, Sequence[int]]
 Handed = tuple[list[Segment], dict[str, tuple[int, bytes]]]
-"""Segments, and their files: the size of each, and its bytes, packed."""
+"""Segments, and their files: the size of each, and its compressed bytes."""
 
 
 class KafkaLog(Log):
     """The topics of a Kafka cluster.
 
     Args:
-        cluster: which one.
-        outbox: where what is written waits; a folder that goes with this process by default.
+        cluster: the cluster.
+        outbox: where output waits; by default a folder that is removed with this process.
         group: the consumer group under which offsets are committed, and the transactional id: an application's id.
         in_transactions: whether commits are transactions, which happen once.
-        unseen: topics with records that may not show yet; logs that share it wait for each other's.
+        unseen: topics with records that may not be visible yet; logs that share it wait for each other's.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class KafkaLog(Log):
         self.cluster = cluster
         self._own_outbox = outbox
         self._removal: Finalize | None = None
-        """Removes an outbox that goes with this process."""
+        """Removes an outbox that ends with this process."""
         self._group = group
         self._in_transactions = in_transactions
         self._clients = Clients(cluster)
@@ -85,11 +85,11 @@ class KafkaLog(Log):
         self._publishers: dict[str, Publisher] = {}
         self._unseen = set() if unseen is None else unseen
         self._limits: dict[str, tuple[float, Limits]] = {}
-        """What topics take, and when that was asked for."""
+        """The limits of topics, and when they were looked up."""
         self._open: _Commit | None = None
         self._has_published = False
         self._is_known = False
-        """Whether the commit at which this program began is known to be published; it may be somebody else's."""
+        """Whether the commit at which this program began is known to be published; another program may have done it."""
 
     @property
     def url(self) -> str:
@@ -121,7 +121,7 @@ class KafkaLog(Log):
         found = self._topics.describe([name])[name]
         try:
             config = self._topics.config(name)
-        except LogError:  # only some may read it
+        except LogError:  # this user may not read its settings
             config = {}
         retention = int(config.get("retention.ms", -1)), int(config.get("retention.bytes", -1))
         return TopicInfo(name, found.partitions, retention_ms=retention[0], retention_bytes=retention[1])
@@ -152,11 +152,13 @@ class KafkaLog(Log):
         )
 
     def arrived_at(self, topic: str, partition: int, offset: int) -> float | None:
-        """By the record's timestamp: Kafka says no more."""
+        """Return the record's timestamp: Kafka knows no more."""
         return self.timestamp_at(topic, partition, offset) / 1000
 
     def offset_at(self, topic: str, partition: int, time: int) -> int | None:
-        """The broker says where to look: it knows of batches, and marks of transactions have times of their own."""
+        """Search from the broker's answer, which is only exact to a batch; transaction markers have times of their
+        own.
+        """
         self._topics.describe([topic])
         first, [end] = (
             self._topics.offset_at(topic, partition, time),
@@ -165,9 +167,9 @@ class KafkaLog(Log):
         return None if first is None else first_at(self.read(topic, partition, first, end), time)
 
     def _until_visible(self, topic: str, partitions: int) -> None:
-        """Wait for what this process has written: a transaction shows a moment after it was committed."""
+        """Wait until this process's output is visible, which happens a moment after its transaction is committed."""
         written = self._topics.offsets(topic, partitions, OffsetSpec.latest(), is_committed=False)
-        until = time.monotonic() + _VISIBLE_SECONDS  # what is in somebody else's transaction is not waited for
+        until = time.monotonic() + _VISIBLE_SECONDS  # other programs' transactions are not waited for
         while time.monotonic() < until:
             seen = self._topics.offsets(topic, partitions, OffsetSpec.latest())
             if all(one >= wanted for one, wanted in zip(seen, written, strict=True)):
@@ -214,7 +216,7 @@ class KafkaLog(Log):
         return self._own_outbox
 
     def writer(self, topic: str, name: str) -> OutboxWriter:
-        found = self._topics.recently(topic)  # what is written for one that is gone is refused when it is appended
+        found = self._topics.recently(topic)  # a missing topic is refused at the append
         self._topics.check_writable(topic, found)
         return OutboxWriter(self._outbox, topic, found.id, name, lambda: self._limits_of(topic))
 
@@ -222,7 +224,7 @@ class KafkaLog(Log):
         return refused(topic, records, self._limits_of(topic), wall_clock_ms())
 
     def _limits_of(self, topic: str) -> Limits:
-        """What a topic takes, as it was some seconds ago at most: somebody may change it while a program runs."""
+        """Return a topic's limits, at most some seconds old: they may be changed while a program runs."""
         asked, found = self._limits.get(topic, (float("-inf"), Limits()))
         if time.monotonic() - asked > _LIMITS_SECONDS:
             asked, found = time.monotonic(), self._topics.limits(topic)
@@ -266,12 +268,16 @@ class KafkaLog(Log):
             self._publish(publisher, sequence, commit.sinks, flat)
 
     def _is_gone(self, sinks: Mapping[str, Sequence[Segment]]) -> bool:
-        """Whether a commit's records have left the outbox, or some of them, which they do when they are published."""
+        """Return whether a commit's records, or some of them, have left the outbox, as they do when they are
+        published.
+        """
         files = {segment.file.name for segments in sinks.values() for segment in segments}
         return not files <= set(self._outbox.list(FOLDER))
 
     def _check_is_known(self, publisher: Publisher, sequence: int) -> None:
-        """Raise ``CommitError`` when Kafka has forgotten what was published: nobody could tell what is still to be."""
+        """Raise ``CommitError`` if the group's offsets have expired: whether this commit was already published is then
+        unknown.
+        """
         if publisher.last < 0 and (was := [name for name in self._outbox.list(FOLDER) if name == _PUBLISHED]):
             raise CommitError(
                 f"group {self._group!r} of {self.url} has no offsets any more, though results were published: Kafka "
@@ -293,7 +299,7 @@ class KafkaLog(Log):
         return found
 
     def _way_out(self) -> str:
-        """What to do about a commit that the cluster never takes; nothing where an application is not at work."""
+        """Return the way out for a commit that the cluster never accepts; empty outside of applications."""
         if self._group is None:
             return ""
         application, usual = self._outbox.shown, Path(".penstock") / self._group / "checkpoint"
@@ -321,7 +327,7 @@ class KafkaLog(Log):
         ).judged()
 
     def _gone(self, sinks: Mapping[str, Sequence[Segment]]) -> dict[str, dict[int, str]]:
-        """Why partitions that a commit writes into take nothing any more; empty texts where they do."""
+        """Return why partitions that a commit writes into no longer accept records; empty texts if they do."""
         reasons: dict[str, dict[int, str]] = {}
         for topic, segments in sinks.items():
             found = self._topics.found([topic])[topic]
@@ -362,7 +368,7 @@ class KafkaLog(Log):
             self._outbox.delete(name)
 
     def _largest_batch(self, topics: Iterable[str]) -> int:
-        """How many bytes a batch of several records may have in all of these topics."""
+        """Return the most bytes that a batch of several records may have in all of these topics."""
         return max(min((self._limits_of(topic).bytes for topic in topics), default=_USUAL_LIMIT) - _BATCH_FRAME, 1)
 
     def hand_over(self, segments: Sequence[Segment]) -> Handed:
@@ -412,7 +418,7 @@ class KafkaLog(Log):
 
 
 class _Commit:
-    """A commit that is about to be published: its segments by topic."""
+    """A commit about to be published: its segments by topic."""
 
     def __init__(self, publisher: Publisher):
         self.publisher = publisher

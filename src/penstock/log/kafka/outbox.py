@@ -22,10 +22,10 @@ FOLDER = "outbox"
 
 
 class OutboxWriter(SegmentWriter):
-    """Writes a file of records for one topic, opened at the first one; it has room for headers from then on.
+    """Writes a file of records for one topic, opened at the first record; the file has a column for headers.
 
     Args:
-        limits: what the topic takes; asked for at the first record.
+        limits: returns the topic's limits; called at the first record.
     """
 
     def __init__(self, storage: Storage, topic: str, topic_id: str, name: str, limits: Callable[[], Limits]):
@@ -65,7 +65,9 @@ class OutboxWriter(SegmentWriter):
         self._batches += 1
 
     def _check(self, records: Records) -> None:
-        """Raise ``RefusedRecordError`` for a record that the topic would not take: later it would be too late."""
+        """Raise ``RefusedRecordError`` for a record that the topic would refuse: after the commit it would be too
+        late.
+        """
         for error in refused(self._topic, records, self._limits(), wall_clock_ms()).values():
             raise RefusedRecordError(
                 f"{error}. Nothing of this commit was written, and everything before is safe. To go on, "
@@ -86,12 +88,12 @@ class OutboxWriter(SegmentWriter):
 
 
 def topic_id_of(segment: Segment) -> str:
-    """The id of the topic that a segment was written for."""
+    """Return the id of the topic that a segment was written for."""
     return segment.file.name.split("/")[1]
 
 
 def read_segment(storage: Storage, segment: Segment) -> Iterator[Records]:
-    """The records of a segment; raises ``CorruptDataError`` when its file is damaged or gone."""
+    """Yield the records of a segment; raises ``CorruptDataError`` if its file is damaged or missing."""
     data = storage.read_verified(segment.file)
     file = ArrowFile(data, (SCHEMA, SCHEMA_WITH_HEADERS), ("timestamp",), f"{storage.shown}/{segment.file.name}")
     for number in segment.batches:

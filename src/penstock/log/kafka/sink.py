@@ -1,8 +1,9 @@
-"""Commits brought to Kafka: outputs and the offsets of the input in one transaction, with the commit's number.
+"""Brings commits to Kafka: outputs and the offsets of the input in one transaction, with the commit's number.
 
-The number lies in the metadata of the consumer group's offsets. It is looked up behind ``init_transactions``, which
-fences whoever had the transactional id before and ends what it left open: so a commit whose fate is unknown, because
-the process, the broker or the connection died, is looked up and then either there as a whole or written again.
+The number is in the metadata of the consumer group's offsets. It is read after ``init_transactions``, which fences the
+previous owner of the transactional id and ends its open transaction. So if the process, the broker or the connection
+dies in the middle of a commit, the next program reads the number: either the whole commit is there, or it is written
+again.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ from penstock.log.records import Records
 _log = logging.getLogger(__name__)
 
 _PAUSES = (0.0, 0.2, 1.0, 2.0, 5.0)
-"""Before a transaction is repeated, in seconds; further ones wait as long as the last."""
+"""Pauses before a transaction is repeated, in seconds; later ones are as long as the last."""
 _POLL_EVERY = 10_000
 _MUCH = 5_000
-"""Pieces of so many records are written in bulk."""
+"""From so many records on, pieces are written in bulk."""
 _CALL_SECONDS, _LATE_SECONDS = 15.0, 5.0
-"""How long librdkafka may take for a step of a transaction, and how much longer until it is taken to hang."""
+"""How long librdkafka may take for a step of a transaction, and how much longer until it counts as hanging."""
 _REMEMBERED_SECONDS = 86_400.0
-"""For so long Kafka has not forgotten the offsets of a group that has just committed (a week, unless it is told)."""
+"""For so long Kafka certainly keeps the offsets of a group that has just committed (a week by default)."""
 _LEARNING_SECONDS, _LEARNING_PAUSE = 5.0, 0.05
-"""How long a producer looks for a partition that somebody else has seen, and between two looks."""
+"""How long a producer looks for a partition that other clients see, and the pause between two looks."""
 
 _OPTIONS: dict[str, Any] = {
     "enable.idempotence": "true",
@@ -48,40 +49,40 @@ _GIVEN = {
     "retry.backoff.ms": "20",
     "socket.nagle.disable": "true",
 }
-"""Unless the options say otherwise; what a topic takes is checked before, and the broker's word is last."""
+"""Defaults for options that the user may set; a topic's limits are checked before, and the broker decides."""
 
 _NOT_THERE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError.TOPIC_AUTHORIZATION_FAILED)
-"""Errors of partitions that have no offsets of this group, or none that this user may see."""
+"""Errors of partitions without offsets of this group, or whose offsets this user may not see."""
 
 _LOST_COUNT = (KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER)
 _OF_THE_PRODUCER = (KafkaError._FENCED, KafkaError._FATAL, *_LOST_COUNT)
-"""Errors that say nothing of records: a new producer is needed."""
+"""Errors that do not concern records: a new producer is needed."""
 
 Piece = tuple[str, int, Records]
 """A topic, a partition, and records for it."""
 
 
 class Note(msgspec.Struct, frozen=True):
-    """What the metadata of a group's offsets says."""
+    """The content of the metadata of a group's offsets."""
 
     penstock: str
-    """Who commits: the identity of a checkpoint, or the name of a producer."""
+    """The committer: the identity of a checkpoint, or the name of a producer."""
     commit: int
 
 
 Found = dict[tuple[str, int], tuple[int, Note | None]]
-"""For each partition the offset that a group has committed, and the note beside it."""
+"""For each partition the offset that a group has committed, and the note stored with it."""
 
 
 class Notes:
-    """What a consumer group has committed: up to where, by whom, and the number of the last commit."""
+    """The commits of a consumer group: its offsets, the committer, and the number of the last commit."""
 
     def __init__(self, clients: Clients, group: str):
         self._clients = clients
         self._group = group
 
     def read(self) -> Found:
-        """For each partition the offset, and what stands beside it."""
+        """Return the committed offset of each partition, with its note."""
         own = {"group.id": self._group, "enable.auto.commit": "false", "isolation.level": "read_committed"}
         consumer = self._clients.make(Consumer, own)
         try:
@@ -93,15 +94,17 @@ class Notes:
             consumer.close()
 
     def _committed(self, consumer: Any, seconds: float) -> Found:
-        """Asked for by a consumer: the admin client's request brings the process down where a coordinator is not ready
-        (librdkafka 2.16, issue 5040)."""
+        """Return the committed offsets through a consumer.
+
+        The admin client's request crashes the process while a coordinator is not ready (librdkafka 2.16, issue 5040).
+        """
         there = consumer.list_topics(timeout=seconds).topics.values()
         own = [one for one in there if not one.topic.startswith("__") and one.error is None]
         wanted = [TopicPartition(one.topic, partition) for one in own for partition in one.partitions]
         try:
             found = consumer.committed(wanted, timeout=seconds) if wanted else []
         except KafkaException:
-            said = consumer.poll(0)  # a refusal is told beside, and the request waits for ever
+            said = consumer.poll(0)  # a refusal comes as a side message, and the request never ends
             if said is not None and said.error() is not None and is_final(said.error()):
                 raise KafkaException(said.error()) from None
             raise
@@ -112,14 +115,14 @@ class Notes:
 
 
 def last_of(notes: Found, who: str) -> int:
-    """The number of somebody's last commit; -1 where there is none."""
+    """Return the number of a committer's last commit; -1 if it has made none."""
     return max((note.commit for _, note in notes.values() if note and note.penstock == who), default=-1)
 
 
 def _note(text: str | None) -> Note | None:
     try:
         return msgspec.json.decode(text or "", type=Note)
-    except msgspec.DecodeError:  # of somebody else
+    except msgspec.DecodeError:  # another program's metadata
         return None
 
 
@@ -128,9 +131,9 @@ class Publisher:
 
     Args:
         group: the consumer group whose offsets are committed; the transactional id is the same.
-        who: stands in the notes; empty for one that keeps none, whose commits cannot be repeated.
-        in_transactions: else records may come twice (at least once).
-        way_out: what to do about a commit that Kafka refuses, to stand behind a message.
+        who: the committer in the notes; empty for a writer without notes, whose commits cannot be repeated.
+        in_transactions: False for at least once, with possible duplicates.
+        way_out: advice for a commit that Kafka refuses, to be appended to a message.
     """
 
     def __init__(self, clients: Clients, group: str, who: str, in_transactions: bool = True, way_out: str = ""):
@@ -149,18 +152,18 @@ class Publisher:
         """The number of the last commit that is in Kafka."""
 
     def open(self, largest_batch: int) -> None:
-        """Fence whoever was there before, and look up which commit was the last; again and again until it is known."""
+        """Fence the previous program, and find the number of the last commit; retried until it is known."""
         self._until_done("take the application over", lambda: self._opened(largest_batch))
 
     def publish(
         self, number: int, pieces: Callable[[], Iterable[Piece]], offsets: Mapping[tuple[str, int], int], largest: int
     ) -> bool:
-        """Bring a commit to Kafka; False when it is there already.
+        """Bring a commit to Kafka. Return False if it is there already.
 
         Args:
-            pieces: gives its records, each time from the first one on.
-            offsets: up to where partitions are read.
-            largest: how many bytes a batch may have in all of the topics.
+            pieces: returns its records, from the first one on, at each call.
+            offsets: the offsets up to which partitions are read.
+            largest: the most bytes of a batch in all of the topics.
 
         Raises:
             LogError: Kafka refuses it, or is out of reach.
@@ -176,7 +179,7 @@ class Publisher:
         return bool(self._until_done(f"publish commit {number}", attempt, self._way_out))
 
     def tried(self, pieces: list[Piece], largest: int) -> KafkaError | None:
-        """Why Kafka refuses these records, None when it takes them; nobody is to see them, and nothing is committed."""
+        """Return Kafka's error for these records, None if it accepts them. Nothing becomes visible or is committed."""
 
         def attempt() -> KafkaError | None:
             self._opened(largest)
@@ -195,12 +198,12 @@ class Publisher:
         except KafkaException as error:
             refused = error.args[0]
             if refused.code() not in _OF_THE_PRODUCER:
-                self._flush()  # what was wrong with a record is told only then
+                self._flush()  # errors of records are reported only here
         refused = self._undelivered or refused
         if refused is None:
             _within(self._call_seconds, producer.abort_transaction)
         elif is_of_records(refused):
-            self.close()  # it has lost count of what arrived; the next one ends the transaction
+            self.close()  # it has lost count of arrivals; the next producer ends the transaction
         else:
             raise KafkaException(refused)
         return refused
@@ -220,7 +223,7 @@ class Publisher:
             tried += 1
 
     def _failed(self, error: KafkaError, what: str, is_over: bool, way_out: str) -> None:
-        """Drop the producer, whose transaction may or may not have been committed; raise where trying again is idle."""
+        """Drop the producer, whose transaction may or may not have been committed. Raise if a retry is useless."""
         self.close()
         if is_final(error):
             told = self._clients.error_of(error, f"cannot {what}")
@@ -251,7 +254,7 @@ class Publisher:
         self._producer, self._batch = producer, largest_batch
 
     def _found(self, last: int) -> None:
-        """Take note of the last commit that is in Kafka; raise ``CommitError`` when it had acknowledged a later one."""
+        """Note the last commit in Kafka. Raise ``CommitError`` if Kafka had acknowledged a later one."""
         is_forgotten = last < 0 and time.monotonic() - self._acknowledged > _REMEMBERED_SECONDS
         if last < self.last and not is_forgotten:
             raise self._lost(self.last, last)
@@ -268,20 +271,20 @@ class Publisher:
         )
 
     def check_has(self, number: int, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Raise ``CommitError`` when Kafka has lost a commit that it had acknowledged to a program before this one.
+        """Raise ``CommitError`` if Kafka has lost a commit that it had acknowledged to an earlier program.
 
         Args:
-            offsets: up to where that commit has read, where it is known: a topic that was removed since takes the
-                numbers of commits along that stood there.
+            offsets: the offsets up to which that commit has read, if known. Removing a topic also removes the commit
+                numbers stored with its offsets.
         """
         if self._lacks(number, offsets):
             self.close()
-            self.open(self._batch)  # a rival may have published it since it was looked up
+            self.open(self._batch)  # a rival may have published it since the last look
             if self._lacks(number, offsets):
                 raise self._lost(number, self.last)
 
     def _lacks(self, number: int, offsets: Mapping[tuple[str, int], int]) -> bool:
-        if not 0 <= self.last < number:  # a group that has no notes at all was forgotten
+        if not 0 <= self.last < number:  # a group without any notes was forgotten
             return False
         return not offsets or any(self._sent.get(place, offset) < offset for place, offset in offsets.items())
 
@@ -295,10 +298,12 @@ class Publisher:
         return own | ({"transactional.id": self._group} if self._in_transactions else {})
 
     def _told(self, error: KafkaError | None, _: Any) -> None:
-        self._undelivered = self._undelivered or error  # those behind it go with it
+        self._undelivered = self._undelivered or error  # later records fail together with it
 
     def _membership(self) -> Any:
-        """What offsets are committed as: a group without members, as of programs that choose their partitions."""
+        """Return the identity for committing offsets: a group without members, as for programs with assigned
+        partitions.
+        """
         consumer = self._consumer()
         try:
             return consumer.consumer_group_metadata()
@@ -328,7 +333,7 @@ class Publisher:
                 _within(self._call_seconds, producer.commit_transaction)
             except KafkaException:
                 raise
-            except BaseException:  # of the checkpoint's, or somebody wants to stop
+            except BaseException:  # an error of the checkpoint, or an interrupt
                 producer.purge()
                 _within(self._call_seconds, producer.abort_transaction)
                 raise
@@ -355,7 +360,7 @@ class Publisher:
             until = 0.0
             while True:
                 try:
-                    # to librdkafka 0 is no time but the present
+                    # librdkafka takes 0 as the present time
                     produce(topic, value, key, partition, timestamp=timestamp or 1, headers=pairs)
                     break
                 except BufferError:
@@ -367,7 +372,7 @@ class Publisher:
                 poll(0)
 
     def _go_on(self, refused: KafkaError | None, topic: str, partition: int, until: float) -> float:
-        """Have the producer take what it has just refused, or more; until when it may refuse that."""
+        """Let the producer make room for a refused record. Return until when it may keep refusing."""
         if refused is None or refused.code() == KafkaError._QUEUE_FULL:
             self._producer.poll(0 if refused is None else 0.1)
             return 0.0
@@ -378,13 +383,13 @@ class Publisher:
         return until
 
     def _learn_of(self, topic: str, partition: int) -> None:
-        """Have the producer look at a topic again: it may have got partitions since, which it hears of in minutes."""
+        """Refresh the producer's metadata of a topic, which may have got partitions; by itself it takes minutes."""
         found = self._producer.list_topics(topic, timeout=self._call_seconds).topics[topic]
         if partition not in found.partitions:
             time.sleep(_LEARNING_PAUSE)
 
     def _deliver(self) -> None:
-        """Wait until all records have arrived, for as long as some do."""
+        """Wait until all records have arrived, as long as there is progress."""
         before, until = len(self._producer), time.monotonic() + self._clients.cluster.timeout
         while left := self._flush():
             if left < before:
@@ -393,14 +398,14 @@ class Publisher:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
     def _flush(self) -> int:
-        """Wait a second for records to arrive; how many are left."""
+        """Wait a second for records to arrive. Return how many are left."""
         try:
             return int(self._producer.flush(1.0))
-        except SystemError:  # the client raises twice when it is fenced while records are under way
+        except SystemError:  # the client raises twice when it is fenced with records on their way
             raise KafkaException(KafkaError(KafkaError._FENCED)) from None
 
     def _send_plainly(self, pieces: Iterable[Piece], noted: list[TopicPartition]) -> None:
-        """At least once: the offsets follow when all records are there."""
+        """At least once: commit the offsets after all records have arrived."""
         for piece in pieces:
             self._send(*piece)
         self._deliver()
@@ -414,7 +419,7 @@ class Publisher:
             consumer.close()
 
     def close(self) -> None:
-        """Let go of the producer; a transaction that is open ends with the next ``init_transactions``."""
+        """Close the producer; the next ``init_transactions`` ends its open transaction."""
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.purge()
@@ -422,15 +427,17 @@ class Publisher:
 
 
 def _within(seconds: float, call: Callable[..., Any], *arguments: Any) -> None:
-    """Have librdkafka do something, in a thread of its own: when a broker is restarted in the middle it may never come
-    back, whatever time it was given. Such a thread is left to itself; the next ``init_transactions`` makes it harmless.
+    """Call librdkafka in a separate thread: when a broker restarts during the call it may never return, despite its
+    time-out.
+
+    Such a thread is abandoned; the next ``init_transactions`` makes it harmless.
     """
     failed: list[BaseException] = []
 
     def run() -> None:
         try:
             call(*arguments, seconds)
-        except BaseException as error:  # for whoever waits
+        except BaseException as error:  # for the waiting caller
             failed.append(error)
 
     thread = threading.Thread(target=run, name="penstock kafka", daemon=True)
@@ -443,7 +450,7 @@ def _within(seconds: float, call: Callable[..., Any], *arguments: Any) -> None:
 
 
 def _any_of(offsets: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
-    """One of them: the number needs a place."""
+    """Return one of them, to carry the number."""
     return dict([min(offsets.items())]) if offsets else {}
 
 

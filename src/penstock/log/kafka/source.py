@@ -1,4 +1,4 @@
-"""Partitions read as columns: a consumer each, kept open, that fetches ahead of what is asked for."""
+"""Reads partitions as columns: one open consumer each, which fetches ahead."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _AT_ONCE = 10_000
 """Messages taken from librdkafka at once, and so in a piece of records."""
 _KEPT_RECORDS = 65_536
 _KEPT_BYTES = 48 << 20
-"""Of what was handed out last: a commit seldom ends where a piece does, and the next one begins in the middle."""
+"""How much of the last output is kept: a commit seldom ends with a piece, and the next one begins in the middle."""
 _OPEN_CONSUMERS = 64
 _MUCH = 20_000
-"""From so many offsets on records are read in bulk."""
+"""From so many offsets on, records are read in bulk."""
 _WAIT_SECONDS = 0.5
 
 _OPTIONS = {
@@ -41,8 +41,9 @@ _AHEAD = {
     "fetch.wait.max.ms": "100",
     "topic.metadata.propagation.max.ms": "5000",
 }
-"""How far a consumer fetches ahead, unless the options say otherwise; when that was enough, it looks again soon whether
-it still is, and not after librdkafka's second."""
+"""How far a consumer fetches ahead by default. After it has stopped fetching, it checks again soon, instead of after
+librdkafka's default second.
+"""
 
 
 class Sources:
@@ -54,11 +55,11 @@ class Sources:
         self._open: OrderedDict[tuple[str, int], PartitionSource] = OrderedDict()
 
     def reads(self, topic: str, partition: int) -> bool:
-        """Whether a partition is open."""
+        """Return whether a partition is open."""
         return (topic, partition) in self._open
 
     def of(self, topic: str, partition: int) -> PartitionSource:
-        """The source of a partition; it stays open until many others were asked for."""
+        """Return the source of a partition; it stays open until many others are requested."""
         place = topic, partition
         found = self._open.get(place)
         if found is None:
@@ -69,7 +70,7 @@ class Sources:
         return found
 
     def forget(self, topic: str) -> None:
-        """Close what reads a topic, which is gone."""
+        """Close the sources of a removed topic."""
         for place in [place for place in self._open if place[0] == topic]:
             self._open.pop(place).close()
 
@@ -81,10 +82,10 @@ class Sources:
 
 
 class PartitionSource:
-    """One partition, read from anywhere and then on.
+    """One partition, read from any offset on.
 
-    Offsets have gaps: where transactions end, where they were aborted, and where compaction has removed records. So a
-    range is read when a record behind it comes, or when the cluster says that there is nothing more up to an offset.
+    Offsets have gaps: where transactions end or were aborted, and where compaction has removed records. So a range is
+    complete when a later record arrives, or when the cluster reports that nothing more exists up to an offset.
     """
 
     def __init__(self, clients: Clients, group: str, topic: str, partition: int):
@@ -95,22 +96,22 @@ class PartitionSource:
         self._what = f"cannot read topic {topic!r}, partition {partition}"
         self._consumer: Any = None
         self._queue: PartitionQueue | None = None
-        """Where its messages are taken from in bulk; None while they come from the consumer one by one."""
+        """The queue for bulk reads; None while messages come from the consumer one by one."""
         self._next = -1
-        """What has a lower offset was handed out, or is none of a record."""
+        """All records with lower offsets were returned."""
         self._seen = -1
-        """What has a lower offset has come from the cluster."""
+        """All records with lower offsets have been received."""
         self._ahead: deque[Records] = deque()
-        """What has come, but has not been asked for yet."""
+        """Received records that have not been requested yet."""
         self._kept: deque[Records] = deque()
         self._kept_records = self._kept_bytes = 0
         self._rests = False
 
     def read(self, start: int, end: int) -> Iterator[Records]:
-        """The records with ``start <= offset < end``.
+        """Yield the records with ``start <= offset < end``.
 
         Raises:
-            OffsetOutOfRangeError: those from ``start`` on are not there any more.
+            OffsetOutOfRangeError: the records from ``start`` on no longer exist.
             TopicNotFoundError: the topic is gone.
             LogError: the cluster is out of reach, or refuses.
         """
@@ -133,13 +134,13 @@ class PartitionSource:
             self._rest()
 
     def _rest(self) -> None:
-        """Fetch nothing until more is asked for: at the end of a partition each new record would be a request."""
+        """Pause fetching until more is requested: at the end of a partition each new record would cost a request."""
         if not self._rests:
             self._consumer.unassign()
             self._rests = True
 
     def _begin(self, start: int, is_much: bool) -> None:
-        """A new consumer at an offset: one that was moved might still hand out what it had fetched elsewhere."""
+        """Open a new consumer at an offset: a moved one might still return messages fetched elsewhere."""
         self.close()
         self._consumer = self._clients.make(Consumer, {**_OPTIONS, "group.id": self._group}, _AHEAD)
         bulk = bulk_or_none() if is_much else None
@@ -154,7 +155,7 @@ class PartitionSource:
         self._rests = False
 
     def _more(self, end: int) -> Records | None:
-        """The next records before an offset; none when there are none, and it is known by now."""
+        """Return the next records before an offset; None once it is known that no more exist."""
         if not self._ahead and self._seen < end:
             self._fetch(end)
         piece = self._ahead.popleft() if self._ahead else None
@@ -166,14 +167,14 @@ class PartitionSource:
         return piece
 
     def _fetch(self, end: int) -> None:
-        """Wait until records come, or it is known that none does."""
+        """Wait until records arrive, or it is known that none will."""
         until = time.monotonic() + self._clients.cluster.timeout
         if self._rests:
             self._assign(self._next)
         while not self._ahead and self._seen < end:
             if time.monotonic() > until or self._clients.is_hopeless():
                 raise self._clients.unreachable(self._what)
-            found = self._consumer.consume(_AT_ONCE, 0)  # with a queue: what the consumer says beside
+            found = self._consumer.consume(_AT_ONCE, 0)  # with a queue, the consumer only returns side messages
             if found:
                 self._take(taken_of(found))
             elif self._queue is not None:
@@ -207,7 +208,7 @@ class PartitionSource:
         return self._kept_records - len(self._kept[0]) >= _KEPT_RECORDS or self._kept_bytes > _KEPT_BYTES
 
     def close(self) -> None:
-        """Let go of the consumer and what it has fetched."""
+        """Close the consumer and its queue."""
         queue, self._queue = self._queue, None
         if queue is not None:
             queue.close()

@@ -1,4 +1,4 @@
-"""What a consumer hands out at once: messages as columns, ends of partitions, errors."""
+"""Messages that a consumer returns at once, as columns, with ends of partitions and errors."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Pairs = list[tuple[str, bytes | None]]
 
 
 class Taken(NamedTuple):
-    """What came at once."""
+    """The messages and events of one read."""
 
     records: Records | None
     ends: list[int]
-    """Offsets at which the cluster said that there is nothing more yet."""
+    """Offsets at which the cluster reported the present end."""
     errors: list[KafkaError]
 
 
 def taken_of(messages: Iterable[Message | None]) -> Taken:
-    """Messages of one partition as librdkafka's own client hands them out, one by one."""
+    """Convert messages of one partition that librdkafka's own client returned one by one."""
     found: list[Message] = []
     ends: list[int] = []
     errors: list[KafkaError] = []
@@ -57,7 +57,7 @@ def _records(messages: list[Message]) -> Records:
 
 
 def headers_of(every: list[Pairs | None]) -> Any:
-    """The column of headers; None where no message has any."""
+    """Return the column of headers; None if no message has any."""
     if not any(every):
         return None
     return pa.array([[{"key": k, "value": v} for k, v in pairs] if pairs else None for pairs in every], HEADERS)

@@ -1,4 +1,4 @@
-"""Topics of a cluster: made, described, removed, and where they begin and end."""
+"""Creates, describes and removes topics of a cluster, and finds their first and last offsets."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _SETTINGS = {"retention_ms": "retention.ms", "retention_bytes": "retention.bytes
 
 _HEARD_SECONDS = 0.02
 _A_MOMENT = 0.02
-"""For so many seconds what a topic was is what it is: a commit looks at its topics at each of its steps."""
+"""How long topic metadata is cached, in seconds; each step of a commit asks for it."""
 _RECENT = 1.0
 
 
 class Described(NamedTuple):
-    """A topic as the cluster has it now."""
+    """A topic's present description in the cluster."""
 
     id: str
     partitions: int
     may_write: bool
     is_internal: bool = False
-    """Whether it is one of the cluster's own, into which nobody may write."""
+    """Whether it is one of the cluster's internal topics, which no user may write."""
 
 
 class KafkaTopics:
@@ -50,18 +50,18 @@ class KafkaTopics:
     def __init__(self, clients: Clients):
         self._clients = clients
         self._known: dict[str, tuple[float, Described | None]] = {}
-        """What topics were when they were last looked up, and when that was."""
+        """The cached descriptions of topics, and when they were looked up."""
         self._most_of_requests: int | None = None
         self._together: set[str] = set()
-        """Those that were last asked for at once: who asks for one of them is soon to ask for the others."""
+        """The topics of the last request: if one is requested again, the others will be soon."""
 
     def names(self) -> list[str]:
-        """The names of all topics but the cluster's own, sorted."""
+        """Return the names of all topics but the cluster's own, sorted."""
         found = self._clients.metadata("cannot list the topics")
         return sorted(name for name in found.topics if not name.startswith("__"))
 
     def create(self, info: TopicInfo) -> None:
-        """Make a topic; the cluster chooses how many copies there are."""
+        """Create a topic; the cluster chooses the number of replicas."""
         self._known.clear()
         config = {name: str(getattr(info, field)) for field, name in _SETTINGS.items() if getattr(info, field) >= 0}
         config |= {"retention.ms": str(NO_LIMIT)} if info.retention_ms == NO_LIMIT else {}
@@ -85,13 +85,15 @@ class KafkaTopics:
         self._wait_until(name, is_there=False)
 
     def _wait_until(self, name: str, is_there: bool) -> None:
-        """Brokers hear of a topic that was made or removed a moment after the controller has said so."""
+        """Wait until brokers know of a topic's creation or removal, which takes a moment after the controller's
+        answer.
+        """
         until = time.monotonic() + self._clients.cluster.timeout
         while (self._ask([name])[name] is not None) != is_there and time.monotonic() < until:
             time.sleep(_HEARD_SECONDS)
 
     def describe(self, names: Iterable[str]) -> dict[str, Described]:
-        """What topics are; raises ``TopicNotFoundError`` when one does not exist."""
+        """Return the descriptions of topics; raises ``TopicNotFoundError`` if one does not exist."""
         found = self.found(names)
         for name, one in found.items():
             if one is None:
@@ -99,23 +101,23 @@ class KafkaTopics:
         return {name: one for name, one in found.items() if one is not None}
 
     def recently(self, name: str) -> Described:
-        """What a topic was a second ago at most, or is; raises ``TopicNotFoundError`` when it does not exist."""
+        """Return a topic's description, at most a second old; raises ``TopicNotFoundError`` if it does not exist."""
         found = self._within([name], _RECENT)[name]
         if found is None:
             raise self.not_found(name)
         return found
 
     def partitions(self, name: str) -> int:
-        """How many partitions a topic had when it was last looked up."""
+        """Return the last known partition count of a topic."""
         known = self._known.get(name)
         return self.describe([name])[name].partitions if known is None or known[1] is None else known[1].partitions
 
     def found(self, names: Iterable[str]) -> dict[str, Described | None]:
-        """What topics are, in one request; None for those that do not exist."""
+        """Return the descriptions of topics, in one request; None for those that do not exist."""
         return self._within(list(names), _A_MOMENT)
 
     def _within(self, names: list[str], seconds: float) -> dict[str, Described | None]:
-        """What topics were so many seconds ago at most."""
+        """Return descriptions that are at most so many seconds old."""
         since = time.monotonic() - seconds
         if len(names) > 1:
             self._together = set(names)
@@ -142,11 +144,11 @@ class KafkaTopics:
         if found is None:
             return None
         may = found.authorized_operations
-        own_id = str(found.topic_id).replace("+", "-").replace("/", "_")  # as Kafka itself writes it
+        own_id = str(found.topic_id).replace("+", "-").replace("/", "_")  # the same form as in Kafka
         return Described(own_id, len(found.partitions), not may or AclOperation.WRITE in may, found.is_internal)
 
     def not_found(self, name: str) -> TopicNotFoundError:
-        """The error for a topic that does not exist."""
+        """Return the error for a topic that does not exist."""
         others = self.names()
         there = f"the topics are {', '.join(others)}" if others else "there are no topics yet"
         return TopicNotFoundError(
@@ -155,7 +157,7 @@ class KafkaTopics:
         )
 
     def config(self, name: str) -> dict[str, str]:
-        """A topic's configuration, by Kafka's names."""
+        """Return a topic's configuration, by Kafka's names."""
         return self._config(ResourceType.TOPIC, name, f"topic {name!r}")
 
     def _config(self, kind: ResourceType, name: str, shown: str) -> dict[str, str]:
@@ -174,7 +176,7 @@ class KafkaTopics:
         self._clients.ask(lambda admin, wait: admin.incremental_alter_configs(wanted, request_timeout=wait), what)
 
     def limits(self, name: str) -> Limits:
-        """What a topic takes; what is usual when this user may not read its configuration."""
+        """Return the limits of a topic; Kafka's defaults if this user may not read its configuration."""
         try:
             config = self.config(name)
         except LogError:
@@ -183,7 +185,7 @@ class KafkaTopics:
         return limits_of(config, self._request_bytes(), of_client)
 
     def _request_bytes(self) -> int:
-        """How large a request may be, for every broker; what is usual when this user may not read it."""
+        """Return the request size limit of all brokers; Kafka's default if this user may not read it."""
         if self._most_of_requests is None:
             self._most_of_requests = USUAL_REQUEST_BYTES
             with suppress(LogError):
@@ -194,15 +196,15 @@ class KafkaTopics:
         return self._most_of_requests
 
     def offsets(self, name: str, partitions: int, where: OffsetSpec, is_committed: bool = True) -> list[int]:
-        """For each partition its first or its last offset.
+        """Return the first or the last offset of each partition.
 
         Args:
-            is_committed: the last one is where what is committed ends, before what open transactions have written.
+            is_committed: whether the last offset is the end of committed records, before those of open transactions.
         """
         return self._offsets(name, range(partitions), where, is_committed)
 
     def offset_at(self, name: str, partition: int, time: int) -> int | None:
-        """Where a partition's first record of a time or later is, as the broker knows; None if there is none."""
+        """Return the broker's offset of a partition's first record of a time or later; None if none exists."""
         where = OffsetSpec.for_timestamp(time) if time >= 0 else OffsetSpec.earliest()
         [found] = self._offsets(name, [partition], where)
         return found if found >= 0 else None

@@ -1,7 +1,7 @@
-"""Being told of new records by the cluster: a consumer that waits where the last ones end.
+"""Waits for new records with a consumer at the ends of the partitions.
 
-It fetches while somebody waits, and not while there is other work: at a thousand records a second a consumer that is
-left to itself makes as many requests, which cost the broker a fifth of a core.
+It fetches only during a wait, not during other work: at a thousand records a second an unpaused consumer makes as many
+requests, which cost the broker a fifth of a core.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from penstock.log.base import Log
 
 _LOOK_SECONDS = 1.0
-"""Between two looks at the topics themselves: they are removed and get partitions, which no record tells of."""
+"""Pause between checks of the topics themselves: no record tells of a removal or new partitions."""
 _POLL_SECONDS = 0.05
-"""How long librdkafka is waited for at once: it cannot be interrupted by who wakes the watch."""
+"""Longest uninterrupted wait for librdkafka: waking the watch cannot interrupt it."""
 
 _OPTIONS = {
     "isolation.level": "read_committed",
@@ -35,12 +35,13 @@ _OPTIONS = {
     "queued.max.messages.kbytes": "1",
     "fetch.message.max.bytes": "1024",
 }
-"""Little is fetched: that there is something is all that is asked. What was enough is so for 10 ms: by default the next
-wait would hear of nothing for a second."""
+"""Fetch little: only the existence of records matters. The 10 ms back-off replaces the default of a second, in which
+the next wait would hear of nothing.
+"""
 
 
 class KafkaWatch(TopicWatch):
-    """Waits for records with a consumer of all partitions of some topics, which the cluster answers when some come.
+    """Waits for records with a consumer of all partitions of some topics.
 
     Args:
         group: the consumer group that it names; it commits nothing, and joins nothing.
@@ -54,7 +55,7 @@ class KafkaWatch(TopicWatch):
         self._woken = threading.Event()
         self._consumer: Any = None
         self._at: dict[tuple[str, int], int] = {}
-        """Up to where each partition is known to whoever waits."""
+        """The end of each partition as far as the caller knows it."""
 
     def has_seen(self, ends: Mapping[str, Sequence[int]]) -> None:
         self._looks.has_seen(ends)
@@ -90,7 +91,7 @@ class KafkaWatch(TopicWatch):
 
     def _has_come(self, seconds: float) -> bool:
         found = self._consumer.poll(seconds)
-        if found is not None and found.error():  # what it means is said to whoever looks
+        if found is not None and found.error():  # the caller's next look finds the error
             self._woken.wait(_POLL_SECONDS)
         return found is not None
 
