@@ -1,1 +1,1 @@
-"""What users chain: argument checks and one plan node a call; no execution."""
+"""The methods that users chain: each checks its arguments and adds one plan node; nothing is executed."""

@@ -1,4 +1,4 @@
-"""What all steps that aggregate share: the functions they take, and the names they use up."""
+"""The common part of all aggregating steps: their functions, and the names that they use up."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def aggregator_of(function: Any, method: str, what: str = "aggregator", initiali
 
 
 def merger_of(function: Any) -> UserFunction:
-    """A function of (key, one aggregate, other aggregate) that returns that of both sessions together."""
+    """A function of (key, one aggregate, other aggregate) that returns the merged session's aggregate."""
     return check_returns(user_function(function, "aggregate", MERGER, context=True), "aggregate", "merger")
 
 
 def initializer_of(function: Any) -> UserFunction:
-    """A function without arguments that gives what each key begins with.
+    """A function without arguments that returns the initial aggregate of a key.
 
     Raises:
-        TopologyError: it is none, or it gives one object each time that aggregators can change.
+        TopologyError: it is not such a function, or it always returns the same mutable object.
     """
     initialize = user_function(function, "aggregate", (), hint=_INITIAL)
     try:
         one, other = function(), function()
-    except Exception:  # where it is called, it is said
+    except Exception:  # its error is reported where it is called
         return initialize
     if one is other and type(one).__hash__ is None:
         raise TopologyError(
@@ -62,7 +62,7 @@ def initializer_of(function: Any) -> UserFunction:
 def aggregation_of(
     initializer: Any, adder: Any, value: Any, subtractor: Any = None, merger: Any = None
 ) -> tuple[nodes.Aggregation, Serde]:
-    """The aggregation of an ``aggregate`` call, and the type it results in."""
+    """The aggregation of an ``aggregate`` call, and the type of its results."""
     initialize = initializer_of(initializer)
     add = aggregator_of(adder, "aggregate", initializer=initializer)
     subtract = None if subtractor is None else user_function(subtractor, "aggregate", AGGREGATOR, context=True)
@@ -74,6 +74,6 @@ def aggregation_of(
 
 
 def burn_count_name(graph: Graph, given: Materialized | None) -> None:
-    """Kafka Streams uses up one more number for a ``count`` with a ``Materialized`` that has no name."""
+    """Use up the extra number that Kafka Streams takes for a ``count`` with an unnamed ``Materialized``."""
     if given is not None and given.store is None:
         graph.names.store(names.STREAM_AGGREGATE)

@@ -1,4 +1,4 @@
-"""A stream that is being split into branches (KIP-418), and what becomes of a branch."""
+"""Splitting a stream into branches (KIP-418), and the streams that stand for them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 Chain = Callable[["KStream[Any, Any]"], "KStream[Any, Any] | None"]
-"""A function that gets a branch, and gives the stream that stands for it; or none."""
+"""A function that takes a branch and returns the stream that stands for it, or None."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Branched(Options):
         return chained if name is None else chained.with_name(name)
 
     def result(self, branch: KStream[K, V]) -> KStream[Any, Any] | None:
-        """The stream that is found for a branch, if there is one."""
+        """The stream that stands for a branch; None if there is none."""
         if self.consumer is not None:
             self.consumer(branch)
             return None
@@ -169,7 +169,7 @@ class BranchedKStream(KafkaNames, Generic[K, V]):
 
 
 class _Branches(dict[str, Any]):
-    """Branches by name, of which none is missing without a word."""
+    """Branches by name; a missing name raises an error."""
 
     def __missing__(self, name: object) -> Any:
         there = ", ".join(map(repr, self)) or "none: each was given to a function"
@@ -181,6 +181,7 @@ class _Branches(dict[str, Any]):
 
 
 def _branched_of(method: str, branched: Branched | None, name: str | Branched | None) -> Branched:
-    """What a branch was given: a ``Branched``, in the place of the name or not, or a name."""
+    """Turn the arguments of a branch into a ``Branched``: it may be given itself, also in the place of the name, or as
+    a name."""
     given, own_name = in_place_of(Branched, name, branched, method, "branched")
     return said_once(method, "branched", given, Branched(name=own_name))

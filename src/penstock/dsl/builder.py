@@ -1,4 +1,4 @@
-"""Where a topology begins: topics become streams and tables."""
+"""The start of a topology: turns topics into streams and tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several grouped streams on their way to one aggregation (KIP-150)."""
+"""Several grouped streams before their joint aggregation (KIP-150)."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def cogrouped_table(
     given: Materialized | None,
     name: str | None,
 ) -> KTable[Any, Any]:
-    """The table of an aggregation of several streams."""
+    """Build the table of an aggregation of several streams."""
     graph, where = groups[0][0]._graph, caller()
     functions = [function for _, function in groups]
     initialize = initializer_of(initializer)

@@ -1,4 +1,4 @@
-"""How a topic is read: its types, its times, where it is begun, and a name for the step."""
+"""How to read a topic: its types, its times, where to start, and a name for the step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.serdes import BYTES, Serde, of
 from penstock.timestamps import is_extractor
 
 OffsetReset = str | AutoOffsetReset | datetime | timedelta
-"""Where a topic is begun that was not read yet."""
+"""Where to start with a topic that has not been read yet."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Consumed(Options, Generic[K, V]):
 
     def __post_init__(self) -> None:
         check_name_if_given(self.name)
-        if not isinstance(self.timestamp, str):  # a field is looked for when the type of the values is known
+        if not isinstance(self.timestamp, str):  # a field is looked up once the type of the values is known
             timestamp_of(self.timestamp, BYTES)
 
     @option
@@ -52,7 +52,7 @@ class Consumed(Options, Generic[K, V]):
         """With a name for the step."""
         return self._but(name=check_name(name))
 
-    if TYPE_CHECKING:  # what the decorator makes has types of its own, but not those of its arguments
+    if TYPE_CHECKING:  # the decorator's result has types, but not those of its arguments
 
         @overload
         @classmethod
@@ -142,10 +142,11 @@ def consumed_of(
     offset_reset: OffsetReset | None = None,
     timestamp_unit: str | None = None,
 ) -> Consumed[Any, Any]:
-    """How a topic is read, of what a method was given: a ``Consumed``, in the place of ``key`` or not, and keywords.
+    """Combine the arguments of a method that reads a topic: a ``Consumed``, which may take the position of ``key``, and
+    keywords.
 
     Raises:
-        TopologyError: something was said twice, or ``offset_reset`` is none.
+        TopologyError: an argument was given twice, or ``offset_reset`` is invalid.
     """
     given, key = in_place_of(Consumed, key, given, method, "consumed")
     types = types_given(key=key, value=value)
@@ -160,10 +161,10 @@ def consumed_of(
 
 
 def consumed_whole(method: str, given: Consumed[Any, Any] | None, *said: Any, **keywords: Any) -> Consumed[Any, Any]:
-    """The same of a topic that every task reads as a whole.
+    """Like ``consumed_of``, for a topic that every task reads completely.
 
     Raises:
-        TopologyError: also when it is said where the topic is begun.
+        TopologyError: also if an offset reset is given.
     """
     consumed = consumed_of(method, given, *said, **keywords)
     if consumed.offset_reset is not None:
@@ -175,10 +176,10 @@ def consumed_whole(method: str, given: Consumed[Any, Any] | None, *said: Any, **
 
 
 def offset_reset_of(given: OffsetReset | None) -> AutoOffsetReset | None:
-    """Where a topic is begun, of all the forms in which that can be said; None if it is not.
+    """Accept all forms in which a start offset can be given; None if it is not given.
 
     Raises:
-        TopologyError: it is none of them.
+        TopologyError: it has none of these forms.
     """
     if given is None:
         return None

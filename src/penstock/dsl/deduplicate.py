@@ -1,4 +1,4 @@
-"""The three deduplications of a stream (KIP-655): by key, by key and id, by id over all partitions."""
+"""The three deduplications of a stream (KIP-655): by key, by key and id, by id across all partitions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Selector = Callable[..., Any] | str
 def deduplicate_by_key(
     stream: Handle, interval: Duration, deduplicated: Deduplicated | None, dropped_to: str | None
 ) -> Handle:
-    """What ``KStream.deduplicate_by_key`` adds."""
+    """Add the steps of ``KStream.deduplicate_by_key``."""
     step = _Step(stream, "deduplicate_by_key", interval, deduplicated, dropped_to)
     key, value = step.given.key or stream.key, step.given.value or stream.value
     node = step.node(step.co_partitioned(key, value), key)
@@ -38,7 +38,7 @@ def deduplicate_by_key_value(
     deduplicated: Deduplicated | None,
     dropped_to: str | None,
 ) -> Handle:
-    """What ``KStream.deduplicate_by_key_value`` adds."""
+    """Add the steps of ``KStream.deduplicate_by_key_value``."""
     step = _Step(stream, "deduplicate_by_key_value", interval, deduplicated, dropped_to)
     selector, id_type = step.selector(id_selector)
     key, value = stream.key, step.given.value or stream.value
@@ -53,7 +53,7 @@ def deduplicate(
     deduplicated: Deduplicated | None,
     dropped_to: str | None,
 ) -> Handle:
-    """What ``KStream.deduplicate`` adds: the records under their ids, a repartition, and their own keys again."""
+    """Add the steps of ``KStream.deduplicate``: use the ids as keys, repartition, and restore the keys."""
     step = _Step(stream, "deduplicate", interval, deduplicated, dropped_to)
     selector, id_type = step.selector(id_selector)
     key, value = stream.key, step.given.value or stream.value
@@ -73,7 +73,7 @@ def deduplicate(
 
 
 class _Step:
-    """One deduplication in the making: its arguments, checked, and its names."""
+    """A deduplication being built: its checked arguments, and its names."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class _Step:
         self.name = self.graph.names.node(names.DEDUPLICATE, self.given.name)
 
     def selector(self, given: Selector) -> tuple[UserFunction | Field, Serde]:
-        """The selector, and the type of its ids: as told, else as annotated, else whatever JSON can say."""
+        """The selector, and the type of its ids: the given one, else the annotated one, else any JSON value."""
         if isinstance(given, str):
             return field(given, self.method, self.stream.value), self.given.key or JSON
         hint = 'a field of the value is given as text: "id"'
@@ -112,7 +112,7 @@ class _Step:
     def node(
         self, parent: Node, key: Serde, selector: UserFunction | Field | None = None, id_: Serde | None = None
     ) -> nodes.Deduplicate:
-        """The deduplication itself, by key or by key and id."""
+        """The deduplication step, by key or by key and id."""
         store = StoreSpec(
             name=self.given.store_name or self.graph.names.store(names.DEDUPLICATE),
             named_by_user=self.given.store_name is not None,
@@ -135,7 +135,7 @@ class _Step:
         )
 
     def results(self, node: nodes.Deduplicate, key: Serde, value: Serde, is_global: bool) -> Handle:
-        """What goes on; duplicates go to their topic if one is given."""
+        """The stream of results; duplicates go to their topic, if one is given."""
         if self.dropped_to is None:
             return self._restored(node, key, value, is_global)
         kept, dropped = (
@@ -150,7 +150,7 @@ class _Step:
         return self._restored(kept, key, value, is_global)
 
     def _restored(self, node: Node, key: Serde, value: Serde, is_global: bool) -> Handle:
-        """A stream of the node's records under their own keys; by these keys a global one is not partitioned."""
+        """A stream of the node's records under their own keys; a global deduplication is not partitioned by these."""
         if is_global:
             name = self.graph.names.node(names.RESTORE_KEY)
             node = self.graph.add(nodes.RestoreKey(name=name, parents=(node,), where=caller(), key=key, value=value))

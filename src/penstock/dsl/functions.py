@@ -1,4 +1,4 @@
-"""What functions of streams look like to editors: each may take the record's context as one more argument."""
+"""The types of user functions for editors: each may take the record's context as an extra argument."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all steps of the DSL share: the graph they add nodes to, the types of what they hand on."""
+"""The common part of all DSL steps: the graph to which they add nodes, and the types of their results."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from penstock.serdes import Serde
 
 N = TypeVar("N", bound=Node)
 K = TypeVar("K")
-"""The keys of a stream or table, as an editor knows them."""
+"""The keys of a stream or table, as an editor sees them."""
 V = TypeVar("V")
 """The values."""
 K2 = TypeVar("K2")
-"""The keys of another one, or those that a step results in."""
+"""The keys of another stream or table, or of a step's results."""
 V2 = TypeVar("V2")
 R = TypeVar("R")
-"""What a user's function results in."""
+"""The result of a user function."""
 
 
 class Graph:
-    """The nodes of a topology in the making, in the order in which they were declared.
+    """The nodes of an unfinished topology, in the order of their declaration.
 
-    A repartition that several aggregations share is declared again by each, which moves it back, as in Kafka Streams.
+    Each aggregation that shares a repartition declares it again, which moves it back in the order, as in Kafka Streams.
     """
 
     def __init__(self) -> None:
@@ -37,14 +37,14 @@ class Graph:
         self.stores: dict[str, StoreSpec] = {}
         """The stores that were added for processors, by name."""
         self.builders: dict[str, Any] = {}
-        """What they were made by."""
+        """Their builders, by name."""
 
     def add(self, node: N) -> N:
         self.declared.append(node)
         return node
 
     def store(self, materialized: Materialized | None, prefix: str, **types: Serde | None) -> StoreSpec:
-        """The store a step asked for; a store without a name gets the next one."""
+        """The store that a step asked for; a store without a name gets the next generated one."""
         given = materialized or Materialized()
         return StoreSpec(
             name=given.store if given.store is not None else self.names.store(prefix),
@@ -63,35 +63,36 @@ class Graph:
 
 @dataclass(frozen=True)
 class Handle:
-    """Where a stream or a table stands in the graph, and its types: what steps are made of, whoever asks for them."""
+    """The place of a stream or a table in the graph, and its types: steps are built from it."""
 
     graph: Graph
     node: Node
     key: Serde
     value: Serde
     repartition_required: bool = False
-    """Whether its keys were changed since it was last partitioned by them."""
+    """Whether its keys have changed since it was last partitioned by them."""
 
     def next(self, node: Node, key: Serde | None = None, value: Serde | None = None) -> Handle:
-        """That of a step behind it, which is added, partitioned by its keys."""
+        """Add a step after this one, and return its handle; the step counts as partitioned by its keys."""
         return Handle(self.graph, self.graph.add(node), key or self.key, value or self.value)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamHandle(Handle):
-    """That of a stream that is to be joined."""
+    """The handle of a stream that is one side of a join."""
 
     for_join: Callable[[str | None, Serde, Serde], Node]
-    """Given a name and types, the step that a join reads: the stream's own, or a repartition that its joins share."""
+    """Given a name and types, returns the step that a join reads: the stream's own, or a repartition shared by its
+    joins."""
 
 
 def html_of(stream: Any) -> str:
-    """A stream or a table for notebooks: what it is, and the steps that lead to it."""
+    """HTML of a stream or a table for notebooks: its kind, and the steps that lead to it."""
     handle: Handle = stream._handle
     title = f"{type(stream).__name__} {handle.key.name} → {handle.value.name}"
     return f"<div><b>{escape(title)}</b></div>{of_steps(handle.node)}"
 
 
 def shown(kind: str, key: Serde, value: Serde, node: Node) -> str:
-    """What the ``repr`` of a stream or table says: its types, and the step it comes from."""
+    """The ``repr`` of a stream or table: its types, and the step that it comes from."""
     return f"<{kind} {key.name} -> {value.name} of {node.name} at {node.where}>"

@@ -175,7 +175,7 @@ class KGroupedStream(KafkaNames, Generic[K, V]):
         ...      [("a", 1), ("a", 2)])
         [('a', [1]), ('a', [1, 2])]
         """
-        if isinstance(store, SessionWindows):  # the arguments of the text's own form, by their places in it
+        if isinstance(store, SessionWindows):  # the arguments of the text's own form, in their positions
             merger, windows, value, store = value, store, materialized, name
             return self._sessions(windows).aggregate(initializer, aggregator, merger, value, store)
         if windows is not None or merger is not None:
@@ -238,7 +238,7 @@ class KGroupedStream(KafkaNames, Generic[K, V]):
         return KTable(self._graph, self._graph.add(node), spec.key, spec.value)
 
     def parent_for(self, store: str) -> Node:
-        """What an aggregation into this store reads: the stream itself, or a repartition topic."""
+        """The step that an aggregation into this store reads: the stream itself, or a repartition topic."""
         if not self._repartition_required:
             return self._node
         node = repartition_node(self._graph, self._node, self._name or store, self._key, self._value)

@@ -113,19 +113,20 @@ class TableJoined(Options):
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What the join of a stream may be given when the other side is a table."""
+    """Options of a stream's join that apply if the other side is a table."""
 
     key_selector: Callable[[Any, Any], Any] | None = None
     grace: Duration | None = None
     joined: Joined | None = None
 
     def with_placed(self, windows: Any, method: str) -> tuple[TableOptions, Any]:
-        """These with a ``Joined`` that stands where Kafka Streams has it, behind the joiner, and what else is there."""
+        """These options with a ``Joined`` that was given after the joiner, where Kafka Streams has it, and the argument
+        that is left otherwise."""
         joined, windows = in_place_of(Joined, windows, self.joined, method, "joined")
         return replace(self, joined=joined), windows
 
     def refuse(self, method: str) -> None:
-        """Raise ``TopologyError`` if any of it is given; the other side is a stream."""
+        """Raise ``TopologyError`` if any of them is given; the other side is a stream."""
         given = [name for name in ("key_selector", "grace", "joined") if getattr(self, name) is not None]
         if given:
             raise TopologyError(
@@ -134,6 +135,6 @@ class TableOptions:
             )
 
     def as_joined(self, method: str, name: str | None) -> Joined:
-        """The name, the types and the grace period in one."""
+        """Combine the name, the types and the grace period."""
         grace = None if self.grace is None else to_ms(self.grace, "the grace period")
         return said_once(method, "joined", self.joined, Joined(name=name, grace_period_ms=grace))

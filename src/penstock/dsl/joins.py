@@ -70,7 +70,7 @@ def _spec(left: Handle, materialized: Materialized | None, value: Serde) -> tupl
 
 
 def check_sides(method: str, left: Graph, right: Graph, left_key: Serde, right_key: Serde) -> None:
-    """Raise ``TopologyError`` unless both sides belong to one topology and have keys of one type."""
+    """Raise ``TopologyError`` unless both sides belong to the same topology and have keys of the same type."""
     if left is not right:
         raise TopologyError(
             f"{method} at {caller()} joins what two builders have made; make both sides with the same StreamsBuilder"
@@ -94,7 +94,7 @@ def join_tables_by_foreign_key(
     name: str | None,
     partitioners: tuple[Any, Any] = (None, None),
 ) -> Handle:
-    """Join two tables by the key that a function takes out of the left one's rows."""
+    """Join two tables by the key that a function extracts from the left table's rows."""
     method, graph, made = METHODS[kind], left.graph, left.graph.names
     if kind == nodes.OUTER:
         raise TopologyError(f"outer_join at {caller()}: there is no outer join by a foreign key; use left_join")
@@ -141,7 +141,7 @@ def _subscriptions(
     is_left: bool,
     partitioner: UserFunction | None,
 ) -> nodes.SubscriptionReceive:
-    """The left table's changes, sent to the right table's keys and remembered there."""
+    """Send the left table's changes to the right table's keys, and store them there."""
     graph = left.graph
     topic = graph.names.suffixed(name, "-subscription-registration", names.FK_REGISTRATION)
     subscribe = graph.add(
@@ -179,7 +179,7 @@ def _responses(
     receive: nodes.SubscriptionReceive,
     partitioner: UserFunction | None,
 ) -> nodes.Repartition:
-    """What the right table has for subscriptions when they come, and its changes, sent to the left table's keys."""
+    """Send the right table's values, when subscriptions arrive and when they change, to the left table's keys."""
     graph = right.graph
     answered = graph.add(
         nodes.SubscriptionJoin(
@@ -204,7 +204,7 @@ def _responses(
 
 
 def _announced(name: str, left: Handle, subscribe: Node, partitioner: UserFunction | None) -> nodes.Repartition:
-    """The left table's changes, sent straight to where results are made."""
+    """Send the left table's changes straight to the step that makes results."""
     told = left.graph.add(
         nodes.Announce(
             name=f"{name}-announce", parents=(left.node,), where=caller(), subscribe=subscribe, value=left.value

@@ -44,9 +44,9 @@ class Materialized(Options):
     history_retention_ms: int | None = field(default=None, repr=False)
     segment_interval_ms: int | None = field(default=None, repr=False)
     shape: str | None = field(default=None, repr=False)
-    """What kind of store was described, which has to be the table's; None when just its name was given."""
+    """The kind of store that was described, which must be the table's; None if only a name was given."""
     supplier: StoreSupplier | None = field(default=None, repr=False)
-    """What makes stores of a user's own."""
+    """Creates stores of a user's own kind."""
 
     def __post_init__(self) -> None:
         if self.store is not None:
@@ -198,7 +198,8 @@ def _check_for_tables(store: Supplier) -> None:
 
 
 def materialized_of(given: Materialized | None, store: str | Materialized | None) -> Materialized | None:
-    """What a method was given: a ``Materialized``, which may stand in the place of the store's name, or just that."""
+    """Return the ``Materialized`` of a method's arguments; a name, or a ``Materialized`` in its place, may be given,
+    too."""
     if given is None and isinstance(store, Materialized):
         return store
     if given is not None:
@@ -213,16 +214,16 @@ def materialized_of(given: Materialized | None, store: str | Materialized | None
 def kept_as(
     method: str, value: Any, given: Materialized | None, store: str | Materialized | None
 ) -> tuple[Any, Materialized | None]:
-    """The type of a method's results, and how they are kept: a ``Materialized`` may also stand in the type's place,
-    behind the functions, where Kafka Streams has it."""
+    """Return the type of a method's results, and how they are kept. A ``Materialized`` may also take the type's
+    position, after the functions, where Kafka Streams has it."""
     given, value = in_place_of(Materialized, value, given, method, "materialized")
     return value, materialized_of(given, store)
 
 
 def kept_with_context(given: Materialized | None, function: UserFunction | None) -> Materialized | None:
-    """What a step on a table was given; a store where its function asks for the context of a record.
+    """Return the ``Materialized`` of a step on a table, adding a store if its function asks for a record's context.
 
-    What such a function gave for a row cannot be worked out again with another record at hand.
+    The result of such a function cannot be recomputed later, when another record is the current one.
     """
     if given is None and function is not None and function.wants_context:
         return Materialized(caching=False)

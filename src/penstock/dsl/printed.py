@@ -70,13 +70,13 @@ class Printed(Options):
         return self._but(mapper=mapper)
 
     def printer(self, step: str) -> Callable[..., None]:
-        """The function that prints a record of a step."""
+        """Return the function that prints the records of a step."""
         return _Printer(self.file, self.label or step, self.mapper)
 
 
 @dataclass(frozen=True)
 class _Printer:
-    """Prints records; it opens its file for each, since it is pickled, and several processes may write."""
+    """Prints records. It opens its file for each record, since it is pickled, and several processes may write."""
 
     file: str | None
     label: str

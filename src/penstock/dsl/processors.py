@@ -1,4 +1,4 @@
-"""Steps of the Processor API: a processor of the user's behind a stream, and the stores it is connected to."""
+"""Steps of the Processor API: a user's processor after a stream, and the stores that it is connected to."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def process_values(stream: Handle, supplier: Any, stores: Sequence[str], value: 
 
 
 def store_names(graph: Graph, supplier: Any, stores: Sequence[str], method: str) -> list[str]:
-    """The stores that a step is connected to: those named, and the supplier's own, which are added."""
+    """Return the stores of a step: the named ones, and the supplier's own, which are added."""
     for store in stores:
         check_type(store, str, f"a store of {method}", "name it here, and add it with builder.add_state_store(...)")
     own = [add_store(graph, builder, f"{method}: stores() of the supplier") for builder in own_stores(supplier)]
@@ -50,10 +50,10 @@ def store_names(graph: Graph, supplier: Any, stores: Sequence[str], method: str)
 
 
 def add_store(graph: Graph, builder: Any, what: str = "add_state_store") -> str:
-    """Add the store of a builder; its name. The same builder may come again.
+    """Add the store of a builder, and return its name. The same builder may be added again.
 
     Raises:
-        TopologyError: it is no builder of a store, or another store has its name.
+        TopologyError: it is not a builder of a store, or another store has its name.
     """
     spec = checked_builder(builder, graph.builders, what)
     graph.stores.setdefault(spec.name, spec)

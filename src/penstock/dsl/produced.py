@@ -1,4 +1,4 @@
-"""How a stream is written into a topic: types, a partitioner, and a name for the step."""
+"""How to write a stream into a topic: types, a partitioner, and a name for the step."""
 
 from __future__ import annotations
 
@@ -75,10 +75,10 @@ class Produced(Options):
 def produced_of(
     given: Produced | None, key: Any, value: Any, name: str | None, partitioner: Partitioner | None
 ) -> Produced:
-    """How a stream is written, of what ``to`` was given: a ``Produced``, in the place of ``key`` or not, and keywords.
+    """Combine the arguments of ``to``: a ``Produced``, which may take the position of ``key``, and keywords.
 
     Raises:
-        TopologyError: something was said twice.
+        TopologyError: an argument was given twice.
     """
     given, key = in_place_of(Produced, key, given, "to", "produced")
     said = Produced(**types_given(key=key, value=value), name=name, partitioner=partitioner)

@@ -1,4 +1,4 @@
-"""How records get to where their keys are: on the way to an aggregation, and through a topic that was asked for."""
+"""Repartitioning, before an aggregation or on request."""
 
 from __future__ import annotations
 
@@ -140,10 +140,10 @@ class Repartitioned(Options):
 
 
 def grouped_of(method: str, given: Grouped | None, key: Any, value: Any, name: str | None) -> Grouped:
-    """How a stream or a table is grouped, of what a method was given: a ``Grouped`` and keywords.
+    """Combine the arguments of a method that groups a stream or a table: a ``Grouped`` and keywords.
 
     Raises:
-        TopologyError: something was said twice.
+        TopologyError: an argument was given twice.
     """
     return said_once(method, "grouped", given, Grouped(**types_given(key=key, value=value), name=name))
 
@@ -156,11 +156,11 @@ def repartitioned_of(
     value: Any,
     partitioner: Partitioner | None,
 ) -> Repartitioned:
-    """How a stream is sent through a topic, of what ``repartition`` was given: a ``Repartitioned``, in the place of
-    ``name`` or not, and keywords.
+    """Combine the arguments of ``repartition``: a ``Repartitioned``, which may take the position of ``name``, and
+    keywords.
 
     Raises:
-        TopologyError: something was said twice.
+        TopologyError: an argument was given twice.
     """
     given, name = in_place_of(Repartitioned, name, given, "repartition", "repartitioned")
     said = Repartitioned(**types_given(key=key, value=value), name=name, partitions=partitions, partitioner=partitioner)

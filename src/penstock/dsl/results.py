@@ -1,5 +1,5 @@
-"""The types of what steps result in (0073): as said, else as annotated, else as the settings say, else those of what
-the step gets. What does not fit is refused at the record."""
+"""The types of a step's results (0073): the given ones, else the annotated ones, else those of the settings, else those
+of the step's input. A record that does not fit is refused."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from penstock.serdes import UNSAID, Serde, WindowedSerde, of, plain_type
 
 
 class Annotated(NamedTuple):
-    """What annotations say of a function's results, or of a part of them; None where they do not say it."""
+    """The annotations of a function's results, or of a part of them; None if there are none."""
 
     now: Any
     before: Any
-    """What release 0.1.0 made of them, which saw fewer."""
+    """The annotation as release 0.1.0 understood it, which recognised fewer."""
 
     @property
     def key(self) -> Annotated:
-        """The first of a pair."""
+        """The first element of a pair."""
         return Annotated(_pair(self.now)[0], _pair(self.before)[0])
 
     @property
     def value(self) -> Annotated:
-        """The second of a pair."""
+        """The second element of a pair."""
         return Annotated(_pair(self.now)[1], _pair(self.before)[1])
 
     @property
     def item(self) -> Annotated:
-        """One of several."""
+        """One element of several."""
         arguments = get_args(self.before)
         return Annotated(_item(self.now), _said(arguments[0]) if len(arguments) == 1 else None)
 
@@ -41,23 +41,23 @@ NOT_ANNOTATED = Annotated(None, None)
 
 
 def annotated(function: UserFunction) -> Annotated:
-    """What annotations say of a function's results."""
+    """The annotations of a function's results."""
     return Annotated(_said(function.returns()), _said(_returned_before(function.call)))
 
 
 def value_type(given: Any, said: Annotated, of_input: Serde) -> Serde:
-    """The type of the values that a step results in.
+    """The type of a step's result values.
 
     Args:
-        given: what the user said with ``value=``; None for nothing.
-        of_input: the type of the values that it gets.
+        given: the user's ``value=``; None if not given.
+        of_input: the type of the step's input values.
     """
     return _type(given, said, of_input, DEFAULT_VALUE)
 
 
 def key_type(given: Any, said: Annotated, of_input: Serde) -> Serde:
-    """The type of the keys that a step results in; of windowed keys it is that of the keys inside, for whoever makes
-    keys of them takes the windows off."""
+    """The type of a step's result keys. For windowed input it is that of the inner keys, since a function that makes
+    keys from windowed ones removes the windows."""
     return _type(given, said, of_input.inner if isinstance(of_input, WindowedSerde) else of_input, DEFAULT_KEY)
 
 
@@ -73,13 +73,13 @@ def forwarded_type(given: Any, of_input: Serde, default: Serde) -> Serde:
 
 
 def joined_type(given: Any, joiner: UserFunction, left: Serde, right: Serde) -> Serde:
-    """The type of what a joiner makes of the values of two sides: theirs, if they have the same."""
+    """The type of a joiner's results: that of both sides' values, if they have the same."""
     return value_type(given, annotated(joiner), left if left == right else UNSAID)
 
 
 def aggregated_type(given: Any, adders: list[UserFunction], initializer: UserFunction, is_cogroup: bool) -> Serde:
-    """The type of aggregates: as said, else as the aggregators or the initializer are annotated, else that of what the
-    initializer gives."""
+    """The type of aggregates: the given one, else the annotation of the aggregators or the initializer, else the type
+    of the initializer's result."""
     every = [annotated(adder) for adder in adders]
     now = next((one.now for one in every if one.now is not None), None)
     before = every[0].before
@@ -90,14 +90,14 @@ def aggregated_type(given: Any, adders: list[UserFunction], initializer: UserFun
     first = _first_value(initializer.call) if given is None and now is None else UNSAID
     try:
         return value_type(given, Annotated(now, before), first)
-    except ConfigError:  # a class as initializer whose objects JSON cannot make
+    except ConfigError:  # the initializer is a class whose objects JSON cannot create
         if given is not None or now is not initializer.call:
             raise
         return value_type(None, NOT_ANNOTATED, UNSAID)
 
 
 def agreed(one: Serde, other: Serde) -> Serde | None:
-    """The type of the values of two streams together; None when they differ."""
+    """The common type of the values of two streams; None if they differ."""
     if one == other:
         return one
     unsaid = [serde for serde in (one, other) if serde == UNSAID]
@@ -105,7 +105,7 @@ def agreed(one: Serde, other: Serde) -> Serde | None:
 
 
 def said_type(given: Any, annotation: Any, otherwise: Serde) -> Serde:
-    """The type as told, else as annotated, else another."""
+    """The given type, else the annotated one, else another."""
     if given is not None:
         return of(given)
     said = _said(annotation)
@@ -123,7 +123,7 @@ def _type(given: Any, said: Annotated, otherwise: Serde, default: Serde) -> Serd
 
 
 def _first_value(initializer: Callable[[], Any]) -> Serde:
-    """The type of what an aggregation begins with; whether the initializer fails is told when it is needed."""
+    """The type of the initial aggregate. Errors of the initializer are reported later, when it is needed."""
     try:
         first = initializer()
         return UNSAID if first is None else of(type(first))
@@ -132,7 +132,7 @@ def _first_value(initializer: Callable[[], Any]) -> Serde:
 
 
 def _said(annotation: Any) -> Any:
-    """An annotation that says a type; None for one that does not."""
+    """The annotation if it names a type; None otherwise."""
     return None if annotation is Any or isinstance(annotation, str | TypeVar) else annotation
 
 
@@ -151,7 +151,7 @@ def _pair(annotation: Any) -> tuple[Any, Any]:
 
 
 def _item(annotation: Any) -> Any:
-    """The type of the items of what can be iterated over."""
+    """The type of the elements of an iterable."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if not isinstance(origin, type) or not issubclass(origin, Iterable) or issubclass(origin, AsyncIterable):
         return None

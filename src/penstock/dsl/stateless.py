@@ -1,4 +1,4 @@
-"""What a stream does with each record by itself."""
+"""Steps that process each record by itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class StatelessSteps(Stream[K, V]):
-    """A stream's steps that keep nothing; users have a ``KStream``."""
+    """The stateless steps of a stream; users have a ``KStream``."""
 
     @overload
     def filter(

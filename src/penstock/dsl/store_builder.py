@@ -36,7 +36,7 @@ class StoreSupplier(Protocol):
 
 
 class Supplier(ABC):
-    """What ``Stores`` describes: a store to be."""
+    """A description of a store, as ``Stores`` returns it."""
 
     name: str
     in_memory: bool
@@ -44,12 +44,12 @@ class Supplier(ABC):
     @property
     @abstractmethod
     def spec(self) -> dict[str, Any]:
-        """What a ``StoreSpec`` has of it."""
+        """Its fields of a ``StoreSpec``."""
 
 
 @dataclass(frozen=True)
 class KeyValueStoreSupplier(Supplier):
-    """A key-value store to be; with ``max_entries`` one that forgets what was not used for longest.
+    """A key-value store to be; with ``max_entries`` it evicts the least recently used entries.
 
     >>> from penstock import Stores
     >>> Stores.lru_map("recent", 100)
@@ -62,7 +62,7 @@ class KeyValueStoreSupplier(Supplier):
 
     @property
     def spec(self) -> dict[str, Any]:
-        """What a ``StoreSpec`` has of it."""
+        """Its fields of a ``StoreSpec``."""
         return {"kind": _kind(self.in_memory), "max_entries": self.max_entries}
 
 
@@ -82,7 +82,7 @@ class VersionedStoreSupplier(Supplier):
 
     @property
     def spec(self) -> dict[str, Any]:
-        """What a ``StoreSpec`` has of it."""
+        """Its fields of a ``StoreSpec``."""
         return {
             "kind": "versioned_in_memory" if self.in_memory else "versioned",
             "history_retention": self.history_retention_ms,
@@ -108,7 +108,7 @@ class WindowStoreSupplier(Supplier):
 
     @property
     def spec(self) -> dict[str, Any]:
-        """What a ``StoreSpec`` has of it."""
+        """Its fields of a ``StoreSpec``."""
         return {
             "kind": _kind(self.in_memory),
             "retention": self.retention_ms,
@@ -134,7 +134,7 @@ class SessionStoreSupplier(Supplier):
 
     @property
     def spec(self) -> dict[str, Any]:
-        """What a ``StoreSpec`` has of it."""
+        """Its fields of a ``StoreSpec``."""
         return {
             "kind": _kind(self.in_memory),
             "retention": self.retention_ms,
@@ -156,7 +156,7 @@ class StoreBuilder:
 
     supplier: Supplier | StoreSupplier
     shape: str
-    """What kind of store it is, as ``StoreSpec`` has it."""
+    """The kind of the store, as in ``StoreSpec``."""
     key: Serde
     value: Serde
     caching: bool = False
@@ -198,7 +198,7 @@ class StoreBuilder:
 
     @cached_property
     def spec(self) -> StoreSpec:
-        """What the topology knows of the store."""
+        """The store as the topology describes it."""
         return StoreSpec(
             name=self.name,
             named_by_user=True,
@@ -213,7 +213,7 @@ class StoreBuilder:
 
 
 def is_own(supplier: Any) -> bool:
-    """Whether it makes stores of a user's own.
+    """True if it creates stores of a user's own kind.
 
     Raises:
         ConfigError: these cannot have its name.

@@ -236,7 +236,7 @@ _SUPPLIERS: dict[str, tuple[type, str]] = {
     ),
     "session": (SessionStoreSupplier, "Stores.persistent_session_store(name, retention_period)"),
 }
-"""By shapes of stores: which suppliers they take, and where such a supplier comes from."""
+"""By store shape: the suppliers that it takes, and an example of one."""
 
 
 def _builder(supplier: Any, shape: str, key: Any, value: Any) -> StoreBuilder:

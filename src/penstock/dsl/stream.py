@@ -1,4 +1,4 @@
-"""What every stream has: where it stands in the graph, and its types."""
+"""The common part of all streams: the place in the graph, and the types."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VALUE = ("value",)
 
 
 class Stream(KafkaNames, Generic[K, V]):
-    """A stream as its steps see it; users have a ``KStream``."""
+    """A stream, as its steps see it; users have a ``KStream``."""
 
     def __init__(self, graph: Graph, node: Node, key: Serde, value: Serde, repartition_required: bool = False):
         self._graph = graph
@@ -69,7 +69,7 @@ def repartition_node(
     keeps_null_keys: bool = False,
     partitioner: UserFunction | None = None,
 ) -> nodes.Repartition:
-    """A repartition topic below a stream, named from a prefix."""
+    """Add a repartition topic after a stream, named from a prefix."""
     around = graph.names.repartition(prefix)
     return nodes.Repartition(
         name=around.source,

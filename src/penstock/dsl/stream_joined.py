@@ -1,4 +1,4 @@
-"""How two streams are joined: names, types, and what keeps their records."""
+"""How to join two streams: names, types, and the stores of their records."""
 
 from __future__ import annotations
 

@@ -277,7 +277,7 @@ class StreamJoins(Stream[K, V]):
         return StreamHandle(*given, for_join=self._repartitioned_for_join)
 
     def _repartitioned_for_join(self, name: str | None, key: Serde, value: Serde) -> Node:
-        """What a join reads of this stream: the stream itself, or the repartition topic that its joins share."""
+        """The step that a join reads: the stream's own, or the repartition topic that its joins share."""
         if not self._repartition_required:
             return self._node
         made = repartition_node(self._graph, self._node, name or self._node.name, key, value)

@@ -28,7 +28,7 @@ def join_streams(
     value: Any,
     name: str | None,
 ) -> Handle:
-    """Join two streams in windows of time."""
+    """Join two streams in time windows."""
     method, graph = METHODS[kind], left.graph
     turned = isinstance(joiner, JoinWindows)
     hint = "the joiner comes first" if turned else "such as JoinWindows.of_time_difference_with_no_grace(...)"
@@ -53,7 +53,7 @@ def join_streams(
 
 
 class _Side:
-    """One side, repartitioned if need be."""
+    """One side, repartitioned if necessary."""
 
     def __init__(self, stream: StreamHandle, repartition: str | None, key: Serde, value: Serde):
         self.graph = stream.graph
@@ -62,7 +62,7 @@ class _Side:
         self.node = stream.for_join(repartition, key, value)
 
     def window(self, name: str, store: str, kind: str, windows: JoinWindows) -> nodes.JoinWindow:
-        """What keeps this side's records."""
+        """The step that stores this side's records."""
         spec = StoreSpec(name=store, named_by_user=False, kind=kind, caching=False, key=self.key, value=self.value)
         node = nodes.JoinWindow(
             name=name, parents=(self.node,), where=caller(), windows=windows, value=self.value, store=spec

@@ -16,7 +16,7 @@ from penstock.plan.node import StoreSpec
 
 
 def no_windows(kind: str, windows: object, stream_joined: object) -> None:
-    """Raise ``TopologyError`` if something is given that is for streams; the other side is a table."""
+    """Raise ``TopologyError`` if options for streams are given; the other side is a table."""
     for name, given in (("windows", windows), ("stream_joined", stream_joined)):
         if callable(given):  # Java has the key selector second
             raise TopologyError(
@@ -39,7 +39,7 @@ def join_table(
     name: str | None,
     options: TableOptions,
 ) -> Handle:
-    """The records of a stream, each with the table's value of its key."""
+    """Join each record of a stream with the table's value for its key."""
     graph, method = stream.graph, METHODS[kind]
     joined = options.as_joined(method, name)
     if options.key_selector is not None:
@@ -78,7 +78,7 @@ def join_global_table(
     name: str | None,
     options: TableOptions,
 ) -> Handle:
-    """The records of a stream, each with the global table's value of a key that a function gives."""
+    """Join each record of a stream with the global table's value for a key that a function computes."""
     from penstock.dsl.stream import KEY_VALUE
 
     graph, method = stream.graph, METHODS[kind]

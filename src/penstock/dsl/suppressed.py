@@ -1,4 +1,4 @@
-"""What ``KTable.suppress`` takes, as users name it; what it is is part of the plan."""
+"""The options of ``KTable.suppress``, by their public names; they are defined in the plan."""
 
 from penstock.plan.buffering import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 

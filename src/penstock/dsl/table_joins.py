@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 LATEST = "latest"
 COMPLETE = "complete"
-"""What a join of versioned tables emits for records out of order: nothing, or all results that they change."""
+"""What a join of versioned tables emits for out-of-order records: nothing, or all results that change."""
 
 
 class TableJoins(KafkaNames, Generic[K, V]):
-    """A table as the joins see it; users have a ``KTable``."""
+    """The joins of a table; users have a ``KTable``."""
 
     def __init__(self, graph: Graph, node: Node, key: Serde, value: Serde):
         self._graph = graph

@@ -1,5 +1,5 @@
-"""The types with which a topic is read as a table, and how that is kept: said in a ``Consumed``, a ``Materialized`` or
-by keywords."""
+"""The types with which a topic is read as a table, and how the table is kept: given in a ``Consumed``, in a
+``Materialized`` or by keywords."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from penstock.serdes import Serde
 def kept_where(
     method: str, key: Any, value: Any, materialized: Materialized | None, store: str | Materialized | None
 ) -> tuple[Any, Any, Materialized | None]:
-    """The types a table is read with, and how it is kept; a ``Materialized`` may stand behind the topic or behind the
+    """Return the types of a table, and how it is kept. A ``Materialized`` may come after the topic or after the
     ``Consumed``, where Kafka Streams has it."""
     materialized, key = in_place_of(Materialized, key, materialized, method, "materialized")
     return key, *kept_as(method, value, materialized, store)
 
 
 def table_types(method: str, read: Consumed[Any, Any], kept: Materialized | None) -> tuple[Serde, Serde]:
-    """The types that a topic is read with as a table: as told, else as its ``Materialized`` says, else the defaults."""
+    """The types with which a topic is read as a table: the given ones, else those of its ``Materialized``, else the
+    defaults."""
     kept = kept or Materialized()
     return (
         _type(method, "key", read.key, kept.key, DEFAULT_KEY),

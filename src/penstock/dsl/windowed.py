@@ -1,4 +1,4 @@
-"""Grouped streams cut into windows of time, on the way to an aggregation."""
+"""Grouped streams in time windows, before their aggregation."""
 
 from __future__ import annotations
 
@@ -296,7 +296,7 @@ class SessionWindowedKStream(KafkaNames, Generic[K, V]):
 def _distinct_as(
     named: str | Materialized | None, materialized: Materialized | None, name: str | None, store: str | None
 ) -> tuple[Materialized | None, str | None]:
-    """How a ``distinct`` is kept and named; the text has it take either of the two, or both."""
+    """Sort out how a ``distinct`` is kept and named; the KIP's text has it take either argument, or both."""
     if isinstance(named, Materialized):
         if materialized is not None:
             raise ConfigError(f"distinct at {caller()} got two Materialized: {named!r} and {materialized!r}")
@@ -314,7 +314,7 @@ def distinct_table(
     given: Materialized | None,
     name: str | None,
 ) -> KTable[Any, Any]:
-    """The table of the first records of windows; its store knows null as a value like any other."""
+    """Build the table of the first records of windows; its store has null as a value like any other."""
     if emit.final:
         raise TopologyError(
             f"distinct at {caller()} sends the first record of a window on at once, and no other; "
@@ -346,7 +346,7 @@ def windowed_table(
     value: Serde,
     name: str | None,
 ) -> KTable[Any, Any]:
-    """The table of a windowed aggregation."""
+    """Build the table of a windowed aggregation."""
     graph = grouped._graph
     spec = graph.store(given, prefix, key=grouped._key, value=value)
     own_name = graph.names.node(prefix, name)
@@ -365,7 +365,7 @@ def windowed_table(
 
 
 def check_windows(windows: Any) -> None:
-    """Raise ``TopologyError`` for what are no windows."""
+    """Raise ``TopologyError`` if the argument is no kind of windows."""
     if not isinstance(windows, TimeWindows | SlidingWindows | UnlimitedWindows | SessionWindows):
         raise TopologyError(
             f"windowed_by at {caller()} takes TimeWindows, SlidingWindows, SessionWindows or UnlimitedWindows, for "

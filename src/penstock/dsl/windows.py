@@ -1,4 +1,4 @@
-"""Windows of time, as users name them; what they are is part of the plan."""
+"""Time windows, by their public names; they are defined in the plan."""
 
 from penstock.plan.windows import (
     EmitStrategy,

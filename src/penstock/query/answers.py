@@ -14,7 +14,7 @@ from penstock.query.typed import Query, StateQueryRequest
 from penstock.query.versions import Version
 
 Answer = Callable[[Any], Any]
-"""What gives a query's result."""
+"""Returns a query's result."""
 Answers = dict[type[Query], Answer]
 
 
@@ -43,7 +43,7 @@ class QueryResult:
     failure_reason: FailureReason | None = None
     failure_message: str = ""
     position: Position = field(default_factory=Position)
-    """Up to where the input is processed that is shown."""
+    """The position of the processed input that the answer shows."""
     execution_info: tuple[str, ...] = ()
 
     @property
@@ -95,12 +95,12 @@ class StateQueryResult:
 
     @property
     def position(self) -> Position:
-        """Up to where the input is processed that all answers together show."""
+        """The position of the processed input that all answers together show."""
         return Position.merged(one.position for one in self.partition_results.values())
 
 
 class Answering(Protocol):
-    """A view of a store, as far as typed queries ask it."""
+    """A view of a store, as far as typed queries need it."""
 
     @property
     def name(self) -> str: ...
@@ -109,16 +109,16 @@ class Answering(Protocol):
     def version(self) -> Version: ...
 
     def _answer_to(self, query: Query) -> Answer | None:
-        """What answers a query; None where the store does not answer queries of this type."""
+        """Return the function that answers a query; None if the store does not answer queries of this type."""
         ...
 
     def _of_task(self, task: str, version: Version) -> Self:
-        """What one task has of the store in a version."""
+        """The part of the store in one task, as of a version."""
         ...
 
 
 def answered(view: Answering, request: StateQueryRequest) -> StateQueryResult:
-    """What a store answers to a request; raises ``ConfigError`` when the request has no query."""
+    """Answer a request to a store; raises ``ConfigError`` if the request has no query."""
     if request.query is None:
         raise ConfigError(f"the request to the store {request.store!r} has no query; add one by with_query(...)")
     version = view.version

@@ -43,23 +43,23 @@ class ApplicationStores:
         self._stores: dict[str, CommittedStore] = {}
 
     def shapes(self) -> dict[str, StoreShape]:
-        """What the stores are, by their names."""
+        """The shapes of the stores, by name."""
         return self.commits.shapes(self.commits.newest())
 
     def store(self, name: str) -> CommittedStore:
-        """The copy of a store; raises ``ConfigError`` when there is no such store."""
+        """The copy of a store; raises ``ConfigError`` if there is no such store."""
         with self._lock:
             if name not in self._stores:
                 self._stores[name] = CommittedStore(self.commits, name, self._cache_bytes)
             return self._stores[name]
 
     def is_here(self, name: str) -> bool:
-        """Whether there is a copy of a store that can be read without waiting for it."""
+        """True if there is a copy of a store that can be read without waiting for it."""
         store = self._stores.get(name)
         return store is not None and store.is_here
 
     def view(self, name: str) -> AnyView:
-        """A store, for reading; raises ``ConfigError`` when there is no such store."""
+        """A store, for reading; raises ``ConfigError`` if there is no such store."""
         store = self.store(name)
         if self._live is not None and has_live_reads(store.shape):
             return view_of(UncommittedStore(store, self._live), store.shape)
@@ -67,7 +67,7 @@ class ApplicationStores:
         return view_of(store, store.shape)
 
     def catch_up(self) -> None:
-        """Take over what was committed since, of the stores that somebody has asked for.
+        """Apply new commits to the stores that were asked for.
 
         If a store cannot be read now, the next read of it raises.
         """
@@ -78,7 +78,7 @@ class ApplicationStores:
                 store.now()
 
     def query(self, request: StateQueryRequest) -> StateQueryResult:
-        """What the store that a request names answers to it; raises ``ConfigError`` when there is no such store."""
+        """Answer a request with the store that it names; raises ``ConfigError`` if there is no such store."""
         return answered(self.view(request.store), request)
 
     def close(self) -> None:
@@ -96,11 +96,11 @@ def open_stores(application: Path | str, max_age: Duration = 0) -> ApplicationSt
 
 
 def checkpoint_of(application: Path | str) -> str:
-    """Where the commits of an application lie, by its id or its checkpoint. The setting ``checkpoint`` goes before the
-    folder of its state, where an earlier checkpoint may lie: a start would go on from that of the setting.
+    """The place of an application's commits, by its id or its checkpoint. The setting ``checkpoint`` takes precedence
+    over the folder of its state, which may have an earlier checkpoint: a start would continue from that of the setting.
 
     Raises:
-        ConfigError: there is neither.
+        ConfigError: neither exists.
     """
     if not isinstance(application, str | Path) or not str(application):
         raise ConfigError(f"application is an application's id, or the place of its checkpoint; got {application!r}")

@@ -1,4 +1,4 @@
-"""A store as a table: batches of Arrow columns, made as they are read."""
+"""A store as a table: batches of Arrow columns, built as they are read."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from penstock.serdes.arrow_columns import TIME, column_of, column_type, times_of
 _BATCH_ROWS = 16_384
 _BATCH_BYTES = 8 << 20
 _ROWS_A_LOOK = 256
-"""After so many rows a batch looks at its bytes."""
+"""The number of rows after which a batch checks its size in bytes."""
 
 
 @dataclass(frozen=True)
 class TableShape:
-    """The columns of a table: of rows that are the key's bytes, times, and the value's bytes last."""
+    """The columns of a table, from rows with the key's bytes, times, and the value's bytes last."""
 
     before: tuple[str, ...]
-    """The columns in front of the value's; the first has the keys, the others are times."""
+    """The columns before the value's; the first one has the keys, the others have times."""
     after: tuple[str, ...]
-    """The value's column, and times behind it."""
+    """The value's column, and the times after it."""
     key: Serde = BYTES
     value: Serde = BYTES
 
     def of(self, key: Serde, value: Serde) -> TableShape:
-        """These columns, of keys and values of some types."""
+        """The columns for keys and values of given types."""
         return replace(self, key=key, value=value)
 
     @property
     def names(self) -> list[str]:
-        """The names of all columns, the value's last, as rows have them."""
+        """The names of all columns in the order of the rows, the value's last."""
         return [*self.before, *self.after[1:], self.after[0]]
 
     @property
@@ -46,7 +46,7 @@ class TableShape:
         return pa.schema([(name, types.get(name, TIME)) for name in (*self.before, *self.after)])
 
     def batch(self, rows: list[tuple[Any, ...]]) -> Any:
-        """Some rows as a batch."""
+        """Turn rows into a batch."""
         columns = dict(zip(self.names, zip(*rows, strict=True), strict=True))
         found = {name: times_of(column) for name, column in columns.items() if name not in ("key", "value")}
         found["key"] = column_of(self.key, binary(list(columns["key"])))
@@ -55,12 +55,12 @@ class TableShape:
 
 
 def stream_of(shape: TableShape, rows: Iterator[tuple[Any, ...]]) -> Any:
-    """A reader of batches of some rows."""
+    """A reader of batches of rows."""
     return pa.RecordBatchReader.from_batches(shape.schema, batches(shape, rows))
 
 
 def batches(shape: TableShape, rows: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
-    """Some rows in batches of bounded size."""
+    """Yield rows in batches of bounded size."""
     block: list[tuple[Any, ...]] = []
     nbytes = 0
     while some := list(islice(rows, _ROWS_A_LOOK)):

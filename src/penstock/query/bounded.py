@@ -1,5 +1,5 @@
-"""Connections of the HTTP servers: so many and no more, and none that only waits. A server of this process must not
-take the descriptors that the application needs."""
+"""Bounded connections for the HTTP servers: a limited number, and none that only waits. A server in this process must
+not take the file descriptors that the application needs."""
 
 from __future__ import annotations
 
@@ -8,28 +8,29 @@ import time
 from typing import Any
 
 _MOST, _SHARE = 100, 8
-"""How many connections a server has at most, and at most one in so many of the process's descriptors."""
+"""The most connections of a server, and the fraction of the process's descriptors (one in so many) that they may
+take."""
 _HEADER_SECONDS = 10.0
-"""How long a request may take to come, and a connection be without one."""
+"""The time limit for a request to arrive, and for a connection without a request."""
 _READ_SECONDS = 60.0
-"""How long a client may take nothing of an answer."""
+"""The time limit for a client that does not read its answer."""
 _LOOK_SECONDS = 1.0
 _MOST_HEADER_BYTES = 64 << 10
 BACKLOG = 16
-"""How many connections are taken up at once, before those that are too many are closed."""
+"""The number of connections accepted at once, before surplus ones are closed."""
 
 
 def most_connections() -> int:
-    """How many connections a server of this process may have."""
+    """The most connections that a server of this process may have."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return _MOST if soft == resource.RLIM_INFINITY else max(min(_MOST, soft // _SHARE), 4)
 
 
 def bounded_protocol(most: int | None = None) -> type[Any]:
-    """uvicorn's protocol for connections, with bounds.
+    """Make uvicorn's protocol for connections, with bounds.
 
     Args:
-        most: how many connections there may be; by default as many as the process's limit of descriptors allows.
+        most: the most connections; by default as the process's limit of descriptors allows.
     """
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
@@ -41,10 +42,10 @@ def bounded_protocol(most: int | None = None) -> type[Any]:
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             self._since = time.monotonic()
-            """Since when it waits: for a request, or for the client to take an answer."""
+            """When it began to wait: for a request, or for the client to read an answer."""
             self._place: tuple[Any, ...] = ()
             self._pending = 0
-            """Bytes that have come since the last request began, without the next one."""
+            """The bytes received since the last request began, without the next one."""
             known[self] = None
             if len(known) > limit:
                 (next((one for one in known if one.is_idle), None) or self).drop()
@@ -67,7 +68,7 @@ def bounded_protocol(most: int | None = None) -> type[Any]:
 
         @property
         def is_idle(self) -> bool:
-            """Whether no request is under way."""
+            """True if no request is being processed."""
             return self.cycle is None or bool(self.cycle.response_complete)
 
         def drop(self) -> None:
@@ -75,7 +76,7 @@ def bounded_protocol(most: int | None = None) -> type[Any]:
             self.transport.abort()
 
         def _look(self) -> None:
-            """Let go of a connection that has waited for too long."""
+            """Close the connection if it has waited for too long."""
             not_taken = self.transport.get_write_buffer_size()
             place = (self.is_idle, self.cycle, not_taken)
             waits = self.is_idle or not_taken > 0

@@ -1,4 +1,4 @@
-"""An application's checkpoint, read only: what is committed, without taking part in the application."""
+"""An application's checkpoint, read only: its commits, without taking part in the application."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.storage import Storage
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What an application has committed so far; it may be running or not."""
+    """What an application has committed so far, whether it is running or not."""
 
     topology: Topology
     settings: Settings
@@ -23,7 +23,7 @@ class Checkpoint:
     manifests: Manifests
     manifest: Manifest
     moved: None = None
-    """Nobody who reads it notes that the application moves."""
+    """Its readers do not note that the application moves."""
 
     @classmethod
     def read(cls, topology: Topology, settings: Settings, storage: Storage) -> Checkpoint:

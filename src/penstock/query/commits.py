@@ -1,4 +1,4 @@
-"""The commits of an application as readers see them: of this process, of a checkpoint, or of one that was read."""
+"""The commits of an application as readers see them: those of this process, or those in a checkpoint."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from penstock.serdes import Serde, from_name
 from penstock.storage import Storage
 
 _SETTLED_SECONDS = 0.05
-"""How long after a change a folder's time does not tell apart what else changes."""
+"""For how long after a change a folder's modification time may miss further changes."""
 
 
 @dataclass(frozen=True)
 class StoreShape:
-    """What a store is, and the types of its keys and values."""
+    """The kind of a store, and the types of its keys and values."""
 
     name: str
     format: StoreFormat
@@ -32,7 +32,7 @@ class StoreShape:
 
 
 class Committing(Protocol):
-    """What is committed: by an application of this process, or as its checkpoint had it when it was read."""
+    """The source of commits: an application of this process, or its checkpoint as it was read."""
 
     @property
     def topology(self) -> Topology: ...
@@ -48,24 +48,24 @@ class Committing(Protocol):
 
     @property
     def moved(self) -> Moved | None:
-        """Notes that it moves; None where its checkpoint says so."""
+        """Notes when it moves; None if its checkpoint says so."""
 
 
 class Commits(ABC):
-    """Which commit is the newest, and what the application's stores are."""
+    """Finds the newest commit, and the application's stores."""
 
     storage: Storage
     manifests: Manifests
     _last: tuple[tuple[str, str], Start] | None = None
-    """The start that was read last, by its file and its application: nobody changes such files."""
+    """The start that was read last, by its file and its application: such files never change."""
 
     @abstractmethod
     def newest(self) -> Manifest:
-        """The newest commit; raises ``ConfigError`` when there is none."""
+        """The newest commit; raises ``ConfigError`` if there is none."""
 
     @abstractmethod
     def is_newest(self, commit: int) -> bool:
-        """Whether a commit that was the newest still is; cheap."""
+        """True if a commit that was the newest still is; cheap."""
 
     @abstractmethod
     def shapes(self, manifest: Manifest) -> dict[str, StoreShape]:
@@ -76,7 +76,7 @@ class Commits(ABC):
         return max(newest.at, last_moved(self.storage))
 
     def start_of(self, manifest: Manifest) -> Start | None:
-        """The start to which a commit belongs; None in checkpoints of before."""
+        """The start to which a commit belongs; None in checkpoints of earlier releases."""
         if not manifest.start:
             return None
         key = manifest.start, manifest.application
@@ -86,12 +86,12 @@ class Commits(ABC):
         return last[1]
 
     def shape(self, name: str, manifest: Manifest) -> StoreShape:
-        """One store; raises ``ConfigError`` when there is none of this name."""
+        """One store; raises ``ConfigError`` if there is none with this name."""
         return shape_named(name, self.shapes(manifest))
 
 
 class OwnCommits(Commits):
-    """Those of an application whose topology is at hand."""
+    """The commits of an application whose topology is available."""
 
     def __init__(self, committing: Committing):
         self._committing = committing
@@ -114,11 +114,11 @@ class OwnCommits(Commits):
 
 
 class StoredCommits(Commits):
-    """Those in a checkpoint, whoever makes them.
+    """The commits in a checkpoint, whichever process makes them.
 
     Args:
         storage: the checkpoint's.
-        max_age: for how many seconds the newest commit is believed to be the newest without a look.
+        max_age: how many seconds the newest commit counts as the newest without a new check.
     """
 
     def __init__(self, storage: Storage, max_age: float = 0.0):
@@ -127,10 +127,10 @@ class StoredCommits(Commits):
         self._max_age = max_age
         self._looked_at = 0.0
         self._number = -1
-        """That of the newest commit, when somebody last looked."""
+        """The number of the newest commit at the last check."""
         self._changed_at: int | None = None
         self._seen_at = 0.0
-        """When that was seen first, by a clock of this process: the folder's may be that of another machine."""
+        """When it was first seen, by this process's clock: the folder's clock may be another machine's."""
         self._is_settled = False
         self._known: tuple[str, dict[str, StoreShape]] = ("", {})
 
@@ -148,7 +148,7 @@ class StoredCommits(Commits):
         return self._look() == commit
 
     def _look(self) -> int:
-        """The number of the newest commit."""
+        """Find the number of the newest commit."""
         changed_at = self.manifests.changed_at()
         now = self._looked_at = time.monotonic()
         if changed_at != self._changed_at:
@@ -177,13 +177,13 @@ class StoredCommits(Commits):
 
 
 def shapes_of(topology: Topology) -> dict[str, StoreShape]:
-    """All stores of a topology that can be read from outside, by their names."""
+    """The stores of a topology that can be read from outside, by name."""
     specs = topology.facts.named()
     return {name: StoreShape(name, format_, *specs[name].types) for name, format_ in formats_of(topology).items()}
 
 
 def shape_named(name: str, known: dict[str, StoreShape]) -> StoreShape:
-    """The store of a name; raises ``ConfigError`` when there is none."""
+    """The store with a name; raises ``ConfigError`` if there is none."""
     if not isinstance(name, str) or name not in known:
         there = f"the stores are {', '.join(known)}" if known else "the application has no stores"
         raise ConfigError(f"there is no store {show(name)}; {there}")
@@ -191,7 +191,7 @@ def shape_named(name: str, known: dict[str, StoreShape]) -> StoreShape:
 
 
 def no_commit(storage: Storage) -> ConfigError:
-    """The error where no application has committed anything."""
+    """The error for a place without any commit."""
     return ConfigError(
         f"there is no commit in {storage.shown}: the application has not processed anything yet, or its state is in "
         "another folder"
@@ -199,7 +199,7 @@ def no_commit(storage: Storage) -> ConfigError:
 
 
 class AtCommit(StoredCommits):
-    """Those in a checkpoint up to one of them."""
+    """The commits in a checkpoint up to a given one."""
 
     def __init__(self, storage: Storage, commit: int):
         super().__init__(storage)

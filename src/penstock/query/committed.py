@@ -1,8 +1,8 @@
-"""Stores as of the newest commit, read from the checkpoint: by anybody, while the application runs or not.
+"""Stores as of the newest commit, read from the checkpoint by any process, whether the application runs or not.
 
-There is a copy of the store for each task, which each commit's delta files move on. What a commit made of all of them
-is one version, which readers see once all copies are there. A copy that is too far behind is restored from the task's
-newest snapshot. Nothing of this is seen by the application.
+There is a copy of the store for each task, updated by each commit's delta files. Together the copies form one version
+of the store per commit, which readers see once all copies are up to date. A copy that is too far behind is restored
+from the task's newest snapshot. The application does not notice any of this.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from penstock.state.snapshot import other_snapshots
 from penstock.state.store import StateStore
 
 _TRIES = 20
-"""How often files may be gone because the application has gone on since."""
+"""How many times to retry if files are gone because the application has made newer commits."""
 
 
 class CommittedStore:
-    """A store of an application, moved on commit by commit when somebody reads it.
+    """A store of an application, updated commit by commit when it is read.
 
-    Any number of threads may read it. A version that was given stays as it is, however long it is kept.
+    Any number of threads may read it. A returned version never changes, however long it is kept.
 
     Args:
-        commits: those of the application.
+        commits: the application's commits.
         name: the store's name.
-        cache_bytes: the size of the cache of what is read from disk.
-        only: the task whose part of it is wanted; None for all.
+        cache_bytes: the size of the cache of blocks read from disk.
+        only: the one task to read; None for all.
 
     Raises:
         ConfigError: there is no such store, or no commit yet.
@@ -74,17 +74,17 @@ class CommittedStore:
 
     @property
     def shape(self) -> StoreShape:
-        """What the store is."""
+        """The kind and the types of the store."""
         return self._shape
 
     @property
     def known(self) -> Version:
-        """The newest version that was asked for, without a look at what is newer."""
+        """The newest version that was asked for, without checking for newer commits."""
         return self._version or self.now()
 
     @property
     def is_here(self) -> bool:
-        """Whether there is a version that ``known`` gives at once."""
+        """True if there is a version that ``known`` returns at once."""
         return self._version is not None
 
     def now(self) -> Version:
@@ -92,7 +92,7 @@ class CommittedStore:
 
         Raises:
             CorruptDataError: a file of the checkpoint is damaged or missing.
-            ConfigError: the store is not there any more.
+            ConfigError: the store no longer exists.
         """
         version = self._version
         if version is not None and self._commits.is_newest(version.commit):
@@ -104,18 +104,18 @@ class CommittedStore:
             return version
 
     def pinned(self) -> Pinned:
-        """The store after the newest commit, for good."""
+        """The store after the newest commit, which will not change."""
         return Pinned(self.now())
 
     def where(self) -> Version:
-        """How far the newest commit has come; nothing is copied for that, and there are no stores in it."""
+        """The position of the newest commit; copies nothing, and has no stores."""
         manifest = self._commits.newest()
         entries = {task: manifest.tasks[task] for task in self._tasks_of(manifest)}
         positions = {task: position_of(TaskId.parse(task).partition, entry) for task, entry in entries.items()}
         return Version(manifest.commit, {}, positions, manifest.at)
 
     def task_names(self) -> list[str]:
-        """The tasks that have it, as of the newest commit; nothing is copied for that."""
+        """The tasks that have the store, as of the newest commit; copies nothing."""
         return self._tasks_of(self._commits.newest())
 
     def __enter__(self) -> Self:
@@ -126,7 +126,7 @@ class CommittedStore:
 
     def __del__(self) -> None:
         self._version = None
-        gc.collect()  # what is frozen goes first, in cycles too: else each database takes a second to close
+        gc.collect()  # frozen stores first, in cycles, too: else each database takes a second to close
         for replica in self._replicas.values():
             replica.close()
 
@@ -150,7 +150,7 @@ class CommittedStore:
         for _ in range(_TRIES):
             try:
                 return self._version_of(manifest)
-            except (CorruptDataError, FileNotFoundError):  # are they gone because there is a later commit?
+            except (CorruptDataError, FileNotFoundError):  # are they gone because of a later commit?
                 tried, manifest = manifest, self._commits.newest()
                 if manifest.commit == tried.commit:
                     raise
@@ -166,13 +166,13 @@ class CommittedStore:
         return Version(manifest.commit, stores, positions, manifest.at)
 
     def _tasks_of(self, manifest: Manifest) -> list[str]:
-        """The tasks that have it; one where each has all of it."""
+        """The tasks that have the store; a single one if each task has all of it."""
         tasks = [task for task in manifest.tasks if TaskId.parse(task).sub == self._shape.format.sub]
         tasks.sort(key=lambda task: TaskId.parse(task).partition)
         return tasks[:1] if self._shape.format.is_everywhere else tasks
 
     def _take_shape(self, manifest: Manifest) -> None:
-        """Take up what the store is by now; begin anew if it is another one, or the application is."""
+        """Update the shape of the store; start again if it is another one, or if the application is."""
         shape = self._commits.shape(self.name, manifest)
         if shape.format != self._shape.format or manifest.application != self._application:
             for replica in self._replicas.values():
@@ -181,20 +181,20 @@ class CommittedStore:
         self._shape, self._application = shape, manifest.application
 
     def _move(self, task: str, entry: TaskEntry) -> None:
-        """Bring a task's copy to where the task is."""
+        """Update a task's copy to the task's position."""
         replica = self._replicas.get(task)
         if replica is None or replica.is_torn or replica.commit > entry.changed or self._is_gap(task, entry, replica):
             replica = self._restored(task, entry)
         replica.move(self._commits.manifests.since(task, entry, replica.commit), self._commits.storage)
 
     def _is_gap(self, task: str, entry: TaskEntry, replica: Replica) -> bool:
-        """Whether what lies between a copy and the task is in snapshots alone."""
+        """True if the changes between a copy and the task are only in snapshots."""
         kept_from = max(replica.commit, entry.snapshot)
         newer = list(self._commits.manifests.chain(task, entry, kept_from))
         return (newer[-1].previous if newer else entry.changed) > replica.commit
 
     def _restored(self, task: str, entry: TaskEntry) -> Replica:
-        """A new copy from the newest snapshot, or from an older one where that is damaged."""
+        """Make a new copy from the newest snapshot, or from an older one if that is damaged."""
         if task in self._replicas:
             self._replicas.pop(task).close()
         storage, damage = self._commits.storage, None
@@ -216,17 +216,17 @@ class CommittedStore:
 
 
 def position_of(partition: int, entry: TaskEntry) -> Position:
-    """Up to where a task has read its input."""
+    """The position up to which a task has read its input."""
     found: dict[str, dict[int, int]] = {}
     for place, offset in entry.offsets.items():
-        topic, _, other = place.partition("/")  # partitions of global tables' topics have places of their own
+        topic, _, other = place.partition("/")  # partitions of global tables' topics are listed separately
         if offset > 0:
             found.setdefault(topic, {})[int(other) if other else partition] = offset - 1
     return Position(found)
 
 
 def committed_store(committing: Committing, name: str) -> AnyView:
-    """A view of a store as of the newest commit, which has a copy of its own."""
+    """A view of a store as of the newest commit, with its own copy."""
     store = CommittedStore(OwnCommits(committing), name)
     store.now()
     view = view_of(store, store.shape)
@@ -236,7 +236,7 @@ def committed_store(committing: Committing, name: str) -> AnyView:
 
 @contextmanager
 def committed_stores(committing: Committing, name: str) -> Iterator[Mapping[str, StateStore]]:
-    """What a store is in each of the tasks that have it, as of the last commit."""
+    """The parts of a store in the tasks that have it, as of the last commit."""
     store = CommittedStore(OwnCommits(committing), name)
     try:
         yield store.now().tasks

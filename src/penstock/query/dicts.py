@@ -1,4 +1,4 @@
-"""Rows of stores as dicts, with the names that JSON and the command line show."""
+"""Rows of stores as dicts, with the names shown by JSON and the command line."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from penstock.serdes.arrow_columns import NO_TIME
 
 
 class KeyRange(NamedTuple):
-    """Keys from one to another one, both belong to it; None for no bound."""
+    """A range of keys, both ends included; None for no bound."""
 
     low: Any = None
     high: Any = None
 
 
 class Choice(NamedTuple):
-    """Which rows of a store to show: those of a key, of a range of keys, or all."""
+    """The rows of a store to show: those of a key, of a range of keys, or all."""
 
     key: Any = None
     within: KeyRange = KeyRange()
     prefix: bytes | None = None
-    """With which the bytes of keys begin; only key-value stores are read so."""
+    """A prefix of the keys' bytes; only for key-value stores."""
     reverse: bool = False
 
     @property
@@ -31,7 +31,7 @@ class Choice(NamedTuple):
         return self.within if self.key is None else KeyRange(self.key, self.key)
 
     def filtered(self, rows: Iterator[dict[str, Any]], serde: Serde) -> Iterator[dict[str, Any]]:
-        """Of all rows those that are chosen, by the bytes of their keys."""
+        """The chosen ones among all rows, by the bytes of their keys."""
         encode = serde.encode_to_bytes
         low, high = (None if bound is None else encode(bound) for bound in self.bounds)
         if self.reverse:
@@ -49,5 +49,5 @@ ALL_ROWS = Choice()
 
 
 def row(key: Any, value: Any, **times: int | None) -> dict[str, Any]:
-    """A row as JSON and the command line show it."""
+    """A row in the form of JSON and the command line."""
     return {"key": key, "value": value, **{name: time for name, time in times.items() if time != NO_TIME}}

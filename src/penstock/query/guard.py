@@ -1,4 +1,4 @@
-"""Who is answered over HTTP: requests under this machine's own names, or with the token (docs/decisions/0081)."""
+"""Access control for HTTP: answers requests under this machine's own names, or with the token (docs/decisions/0081)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.query.plain import as_json
 SHORTEST_TOKEN = 16
 _HOST = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
 _FREE = frozenset({"/health", "/health/live", "/health/ready"})
-"""What probes ask for, which have no token: they say that it works, and how many records wait."""
+"""Paths for probes, which have no token: they tell whether the application works, and how many records wait."""
 _OF_LOGIN = frozenset({"/page.css", "/icon.svg"})
 _LONGEST_FORM = 4096
 _WRONG_SECONDS, _FORM_SECONDS = 0.5, 10.0
@@ -30,7 +30,7 @@ Header = tuple[bytes, bytes]
 
 
 def is_local(host: str) -> bool:
-    """Whether only this machine reaches an address.
+    """True if only this machine can reach an address.
 
     >>> is_local("localhost"), is_local("::1"), is_local("0.0.0.0")
     (True, True, False)
@@ -43,7 +43,7 @@ def is_local(host: str) -> bool:
 
 
 def check_access(host: str, token: str | None, is_open: bool = False) -> None:
-    """Raise ``ConfigError`` where whoever reaches an address would read everything, and nobody has said so."""
+    """Raise ``ConfigError`` if others could reach an address and read everything without permission."""
     if token is not None and not re.fullmatch(rf"[!-~]{{{SHORTEST_TOKEN},}}", token):
         raise ConfigError(
             f"the token has at least {SHORTEST_TOKEN} characters of ASCII and no blanks; `openssl rand -hex 16` makes "
@@ -59,14 +59,14 @@ def check_access(host: str, token: str | None, is_open: bool = False) -> None:
 
 
 class Guarded:
-    """An application of ASGI behind the door.
+    """An ASGI application behind access control.
 
     Args:
-        served: what answers those who are let in.
-        host: what it listens at. On this machine alone, requests under any other name are refused, so that no page
-            from elsewhere reads state through a name that it makes point here.
-        token: what requests have to bring, as ``Authorization: Bearer``; None for none.
-        login: a page that asks for the token, with ``<!-- said -->`` where it tells what was wrong; None without one.
+        served: the application for permitted requests.
+        host: the address that it listens on. If only this machine can reach it, requests under any other name are
+            refused, so that no foreign web page can read state through a name that it points here.
+        token: the token of requests, as ``Authorization: Bearer``; None for none.
+        login: a page that asks for the token, with ``<!-- said -->`` in the place of the error; None for no page.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Guarded:
         self._token = None if token is None else _digest(token.encode())
         self._login = login
         self._session = secrets.token_urlsafe(32).encode()
-        """What a browser has that has brought the token: it is good as long as this process."""
+        """The cookie of a browser that has sent the token; valid as long as this process runs."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -100,7 +100,7 @@ class Guarded:
             await _answer(send, 401, {"error": error}, [(b"www-authenticate", b"Bearer")])
 
     def _host_refusal(self, scope: Any) -> tuple[int, dict[str, str]] | None:
-        """Why the name under which this is asked for is refused; None if it is not."""
+        """Why the requested host name is refused; None if it is not."""
         given = _all(scope, b"host")
         shown = b", ".join(given).decode("latin-1")
         found = _HOST.fullmatch(given[0]) if len(given) == 1 else None
@@ -124,7 +124,7 @@ class Guarded:
         return [value for name, _, value in pairs if name == self._cookie(scope)]
 
     def _cookie(self, scope: Any) -> bytes:
-        """The name of the cookie: browsers keep one for all ports of a machine."""
+        """The name of the cookie: browsers share cookies between all ports of a machine."""
         return b"penstock-%d" % (scope["server"][1] or 0)
 
     async def _log_in(self, scope: Any, receive: Any, send: Any) -> None:
@@ -153,7 +153,7 @@ class Guarded:
 
 
 def _digest(data: bytes) -> bytes:
-    """Of one length, so that a comparison tells nothing of the other one's."""
+    """A digest of fixed length, so that a comparison reveals nothing about the other value."""
     return hashlib.sha256(data).digest()
 
 
@@ -162,7 +162,7 @@ def _all(scope: Any, name: bytes) -> list[bytes]:
 
 
 async def _body(receive: Any) -> bytes:
-    """The beginning of what a request has sent, which is a short form."""
+    """The beginning of a request's body, which is a short form."""
     found = b""
     while len(found) < _LONGEST_FORM:
         message = await receive()

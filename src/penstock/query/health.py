@@ -1,4 +1,4 @@
-"""Whether an application is well: for supervisors, which ask again and again and want a word."""
+"""The health of an application, for supervisors, which poll it and want a single word."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from penstock.log.base import Log
 from penstock.query.application import ApplicationStores
 
 STALLED_MS = 60_000
-"""How long records may wait while nothing moves."""
+"""How long records may wait without progress."""
 
 _MOST_LOOKS = 16
-"""In how many partitions it is looked since when records wait: those with the most."""
+"""The number of partitions in which the waiting time is checked: those with the most records."""
 
 _ENDED = {"PENDING_ERROR", "ERROR", "NOT_RUNNING"}
 
 
 class _Waiting(NamedTuple):
-    """Records that nobody has read yet, from an offset on."""
+    """Records that are not read yet, from an offset on."""
 
     topic: str
     partition: int
@@ -53,7 +53,7 @@ class Health(msgspec.Struct, frozen=True):
 
     @property
     def is_well(self) -> bool:
-        """Whether nobody needs to do anything."""
+        """Whether nobody needs to act."""
         return self.status == "ok"
 
     @property
@@ -63,20 +63,20 @@ class Health(msgspec.Struct, frozen=True):
 
 
 class HealthCheck:
-    """Tells how an application is.
+    """Determines the health of an application.
 
     Args:
-        log: where its topics are; None if that is not known.
-        state: that of its program, where it is this process.
+        log: the log with its topics; None if unknown.
+        state: the state of its program, if it is this process.
     """
 
     def __init__(self, stores: ApplicationStores, log: Log | None = None, state: Callable[[], str] | None = None):
         self._stores, self._log, self._state = stores, log, state
         self._clear_at = 0.0
-        """When nothing waited, as far as this has seen."""
+        """When no record was waiting, as far as seen."""
 
     def look(self, stalled_ms: int = STALLED_MS) -> Health:
-        """How it is now.
+        """The present health.
 
         Raises:
             PenstockError: its commits or its topics cannot be read.
@@ -97,7 +97,7 @@ class HealthCheck:
         return Health(status, name, state, newest.commit, age, behind, round(stalled, 1))
 
     def _stalled_seconds(self, waiting: list[_Waiting], newest: Manifest, now: float) -> float:
-        """For how long records have waited and nothing moved: since the oldest of them came, or something moved."""
+        """How long records have waited without progress: since the oldest of them arrived, or since something moved."""
         assert self._log is not None
         most = sorted(waiting, key=lambda one: -one.records)[:_MOST_LOOKS]
         arrived = [self._log.arrived_at(one.topic, one.partition, one.offset) for one in most]
@@ -106,7 +106,7 @@ class HealthCheck:
         return max(now - since, 0.0)
 
     def _waiting(self, newest: Manifest, start: Start | None) -> list[_Waiting] | None:
-        """The partitions in which records wait; None where that is not known."""
+        """The partitions in which records wait; None if unknown."""
         if self._log is None or start is None or start.topology is None:
             return None
         sources = {t: sub for t, sub in start.topology.readers.items() if t in newest.topics and self._log.exists(t)}

@@ -1,4 +1,4 @@
-"""What suppressions and windows that emit on close hold back, and what it waits for."""
+"""What suppressions and windows that emit on close hold back, and when it will be emitted."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from penstock.state.kinds.window import WindowStore
 
 @dataclass(frozen=True)
 class Held:
-    """What one task holds back for a suppression, or for windows that emit on close."""
+    """The entries that one task holds back for a suppression, or for windows that emit on close."""
 
     node: str
     task: str
     records: int
     bytes: int | None
-    """None for windows that emit on close: they lie in the store of the aggregates, which is held anyway."""
+    """None for windows that emit on close: they are in the store of the aggregates, which is kept anyway."""
     stream_time: int
     """-1 before the first record."""
     first_goes_at: int | None
-    """The stream time at which the oldest of it goes; None when nothing is held."""
+    """The stream time at which its oldest entry is emitted; None if nothing is held."""
     last_goes_at: int | None
 
     def to_dict(self) -> dict[str, Any]:
@@ -35,7 +35,7 @@ class Held:
 
 
 def held_by(checkpoint: Checkpoint, node: Node) -> list[Held]:
-    """What every task holds back for a step that does, as of the last commit."""
+    """The entries that each task holds back for a step, as of the last commit."""
     assert node.store is not None
     with committed_stores(checkpoint, node.store.name) as stores:
         found = {task: _held_in(checkpoint, node, task, store) for task, store in stores.items()}
@@ -53,7 +53,7 @@ def _held_in(checkpoint: Checkpoint, node: Node, task: str, store: Any) -> Held:
 
 
 def _unclosed(checkpoint: Checkpoint, node: Node, task: str, store: Any) -> list[int]:
-    """The ends of the windows whose results have not been sent on: after the time up to which they have."""
+    """The ends of the windows whose results have not been emitted yet: those after the emitted close time."""
     emitted = _time(checkpoint, task, f"{node.name}-emitted")
     if isinstance(store, SessionStore):
         ends = [session.end for session, _ in store.rows()]

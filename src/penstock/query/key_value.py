@@ -1,4 +1,4 @@
-"""Views of stores by key, and of what is held back."""
+"""Views of stores by key, and of held-back updates."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class BufferView(View):
             yield from zip(self._key.decode_all(keys), self._value.decode_all(new), timestamps, strict=True)
 
     def _held(self, version: Version) -> Iterator[tuple[Any, Any, list[int]]]:
-        """The keys, new values and timestamps of what each task holds, some at a time."""
+        """The held keys, new values and timestamps of each task, some at a time."""
         for store in version.stores:
             for entries in store.oldest_first(MAX_MS):
                 keys = without_last(entries.keys, 8) if self._shape.format.is_numbered else entries.keys

@@ -1,6 +1,6 @@
-"""Stores with what is written and not committed yet, for programs that run at least once (KIP-892).
+"""Stores including uncommitted writes, for programs that run at least once (KIP-892).
 
-Each call asks the tasks where they are at work; for one that is not open, what is committed is all there is.
+Each call asks the running tasks; for a task that is not open, only committed rows are available.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ _ANSWERS: dict[type[View], dict[str, Any]] = {
     },
     VersionedView: {"get_one": VersionRow | None, "versions": list[VersionRow], "rows": list[VersionRow]},
 }
-"""What views read, and what it comes back as. What suppressions hold back is shown as it is committed."""
+"""By view: what it reads, and the type of the answer. Suppressions show only committed entries."""
 
 
 def has_live_reads(shape: StoreShape) -> bool:
-    """Whether stores of this shape can be asked where they are."""
+    """True if running tasks can be asked for stores of this shape."""
     return view_class_of(shape) in _ANSWERS
 
 
 class UncommittedStore:
-    """All of a store as it is now, with each call.
+    """A whole store with its uncommitted writes, read again at each call.
 
     Args:
-        committed: what stands in for tasks that are not at work, and what snapshots are of.
+        committed: the committed store, which replaces tasks that do not run, and of which snapshots are taken.
     """
 
     def __init__(self, committed: CommittedStore, live: LiveTasks):
@@ -60,7 +60,7 @@ class UncommittedStore:
         self._live = live
 
     def now(self) -> Version:
-        """The store of each task; what was read up to is that of the last commit, and more may be seen."""
+        """The store of each task; the position is that of the last commit, although later input may be visible."""
         format_ = self._committed.shape.format
         tasks = self._live.task_names(format_.sub)[: 1 if format_.is_everywhere else None]
         stores = {task: LiveStore(self._committed, task, self._live) for task in tasks}
@@ -68,12 +68,12 @@ class UncommittedStore:
         return Version(where.commit, stores, where.positions, where.at)
 
     def pinned(self) -> Pinned:
-        """The store after the newest commit, for good."""
+        """The store after the newest commit, which will not change."""
         return self._committed.pinned()
 
 
 class LiveStore:
-    """One task's store, read where the task is at work."""
+    """One task's store, read from the running task."""
 
     def __init__(self, committed: CommittedStore, task: str, live: LiveTasks):
         self._committed = committed
@@ -87,7 +87,7 @@ class LiveStore:
         return lambda *arguments: self._read(read, arguments)
 
     def range(self, low: bytes | None = None, high: bytes | None = None, reverse: bool = False) -> Iterator[_Row]:
-        """The rows of a range of keys, some at a time: what is written meanwhile is seen where it is still ahead."""
+        """Yield the rows of a range of keys, some at a time; later writes are visible if they are still ahead."""
         rows = self._page(low, high, reverse)
         while rows:
             yield from rows

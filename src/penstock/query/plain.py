@@ -1,4 +1,4 @@
-"""Keys and values as JSON has them, with nothing rounded or left out (docs/decisions/0080)."""
+"""Keys and values as JSON, with nothing rounded or left out (docs/decisions/0080)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from penstock.record import Windowed
 from penstock.serdes import Serde
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-"""What is no text that people read."""
+"""Characters that make text unreadable."""
 
 _AS_THEY_ARE = frozenset((str, int, bool, type(None), msgspec.Raw))
 
 
 def plain(value: Any) -> Any:
-    """A key or a value as JSON has it.
+    """A key or a value as JSON.
 
-    Floats that JSON has no number for are text: ``"NaN"``, ``"Infinity"``, ``"-Infinity"``. Bytes that are no text are
+    Floats without a JSON number become text: ``"NaN"``, ``"Infinity"``, ``"-Infinity"``. Bytes that are not text become
     an object with their base64.
 
     >>> plain(Windowed("JFK", 0, 1000)), plain(b"ok"), plain(b"\\xff"), plain({"a": [float("nan"), 1.5]})
@@ -48,7 +48,7 @@ def plain(value: Any) -> Any:
 
 
 def literal(value: float) -> str:
-    """The name of a float that is no number of JSON, as Python, JavaScript and Protobuf's JSON write it.
+    """The name of a float that is no JSON number, as Python, JavaScript and Protobuf's JSON write it.
 
     >>> literal(float("nan")), literal(float("-inf"))
     ('NaN', '-Infinity')
@@ -59,15 +59,15 @@ def literal(value: float) -> str:
 
 
 def as_json(value: Any) -> bytes:
-    """Anything as JSON that every reader of JSON takes."""
+    """Any value as JSON that every JSON parser accepts."""
     return msgspec.json.encode(plain(value), enc_hook=str)
 
 
 def decoded(serde: Serde, data: Binary) -> list[Any]:
-    """The values of a column, and the bytes as they are where they do not decode, whatever a user's serde raises.
+    """The values of a column; bytes stay bytes if they do not decode, whatever error a user's serde raises.
 
     Raises:
-        PenstockError: it is no fault of the data: a registry is out of reach, a setting is missing.
+        PenstockError: the data are not at fault: a registry cannot be reached, or a setting is missing.
     """
     try:
         return serde.decode_all(data)
@@ -85,7 +85,7 @@ def _decoded(serde: Serde, data: bytes | None) -> Any:
 
 
 def text_of(data: bytes) -> str | None:
-    """Bytes as the text they are, if they are one."""
+    """Bytes as text; None if they are not text."""
     try:
         text = data.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""How far the input is processed that a result shows, and how far it has to be (KIP-796)."""
+"""Positions: how far the input is processed in a result, and how far it must be (KIP-796)."""
 
 from __future__ import annotations
 

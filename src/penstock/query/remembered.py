@@ -1,4 +1,4 @@
-"""What deduplications remember, and what they have dropped."""
+"""The ids that deduplications remember, and the records that they have dropped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class Remembered:
-    """What one task remembers for a deduplication."""
+    """The entries that one task remembers for a deduplication."""
 
     node: str
     task: str
@@ -31,17 +31,17 @@ class Remembered:
     stream_time: int
     """-1 before the first record."""
     oldest: int | None
-    """The timestamp of the oldest entry; None when there is none."""
+    """The timestamp of the oldest entry; None if there is none."""
     newest: int | None
     dropped: dict[str, int]
-    """The records that did not go on since the application's first start, by reason."""
+    """The records left out since the application's first start, by reason."""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def remembered_by(checkpoint: Checkpoint, node: nodes.Deduplicate) -> list[Remembered]:
-    """What every task remembers for a deduplication, as of the last commit."""
+    """The entries that each task remembers for a deduplication, as of the last commit."""
     with committed_stores(checkpoint, node.store.name) as stores:
         found = {task: _remembered(checkpoint, node, task, store) for task, store in stores.items()}
     return [found[task] for task in sorted(found, key=lambda task: TaskId.parse(task).partition)]
@@ -58,7 +58,7 @@ def _remembered(checkpoint: Checkpoint, node: nodes.Deduplicate, task: str, stor
 
 
 def _dropped(checkpoint: Checkpoint, node: nodes.Deduplicate, task: str) -> dict[str, int]:
-    """What a task's figures say of records that this step left out."""
+    """A task's figures of records that this step left out."""
     found: Counter[str] = Counter()
     for metric, figure in metrics.readable(checkpoint.manifest.metrics).items():
         if (metric.node, metric.task) == (node.name, task) and metric.name in _REASONS:

@@ -1,4 +1,4 @@
-"""Rows of stores as plain data: what the command line and the HTTP server show, and files."""
+"""Rows of stores as plain data, for the command line, the HTTP server, and files."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ def rows_of(
     prefix: bytes | None = None,
     reverse: bool = False,
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a key, of a range of keys, or all, as dicts with the names of the store's columns.
+    """Yield the rows of a key, of a range of keys, or all, as dicts with the names of the store's columns.
 
     Raises:
-        ConfigError: a store of this kind is not read that way.
+        ConfigError: a store of this kind cannot be read that way.
     """
     return view._dicts(Choice(key, within, prefix, reverse))
 
 
 def key_of(serde: Serde, text: str) -> Any:
-    """A key from how people write it: text, a number, ``0x`` and hex digits for bytes, else JSON.
+    """Parse a key as people write it: text, a number, ``0x`` and hex digits for bytes, else JSON.
 
     >>> key_of(INT, "42"), key_of(STR, "42"), key_of(BYTES, "0x00ff"), key_of(BYTES, "ab")
     (42, '42', b'\\x00\\xff', b'ab')
 
     Raises:
-        SerdeError: it is none.
+        SerdeError: it is not a key of this type.
     """
     try:
         if serde == INT:
@@ -68,7 +68,7 @@ def key_of(serde: Serde, text: str) -> Any:
 
 
 def _digits(text: str) -> str:
-    """Text that Python reads as a number, if others do as well."""
+    """Return text that Python reads as a number, if other programs read it, too."""
     if not text.isascii() or "_" in text:
         raise ValueError
     return text
@@ -79,7 +79,7 @@ def _is_windowed(data: Any) -> bool:
 
 
 def written(view: View, file: Path) -> int:
-    """Write a whole store into a file, in the format that its name ends with; how many rows there are."""
+    """Write a whole store into a file, in the format of its name's suffix; return the number of rows."""
     reader = view.to_arrow()
     if file.suffix == ".parquet":
         with parquet.ParquetWriter(file, reader.schema) as writer:
@@ -96,7 +96,7 @@ def written(view: View, file: Path) -> int:
 
 
 def _rows(batch: Any) -> list[dict[str, Any]]:
-    """The rows of a batch; times that no calendar reaches as numbers."""
+    """The rows of a batch; times outside of the calendar stay numbers."""
     try:
         return batch.to_pylist()  # type: ignore[no-any-return]
     except (ValueError, OverflowError):
@@ -125,7 +125,7 @@ def _csv_line(row: dict[str, Any]) -> str:
 
 
 def _csv_cell(value: Any) -> str:
-    """A value of CSV: null as nothing, empty text as ``""``, what is neither text nor a number as JSON."""
+    """A CSV cell: nothing for null, ``""`` for empty text, JSON for values that are neither text nor numbers."""
     if value is None:
         return ""
     if isinstance(value, bytes):

@@ -1,7 +1,7 @@
 """The state of an application over HTTP: JSON for people and programs, Arrow for tables.
 
-Each answer is of one commit, and says which. Reads never wait for commits to be taken over: one thread follows the
-application, and what it has last taken over is what is shown.
+Each answer is of one commit, and names it. Reads never wait for an update: one thread follows the application, and
+reads show the commit that it applied last.
 """
 
 from __future__ import annotations
@@ -42,24 +42,24 @@ ARROW = "application/vnd.apache.arrow.stream"
 _FEW, _MOST = 50, 10_000
 _FOLLOW_SECONDS, _SELDOM_SECONDS = 0.02, 0.5
 _PAUSE_TIMES = 9
-"""How much longer than it took to take over commits the pause after it is: a tenth of a core, while that keeps up."""
+"""How many times longer the pause is than the preceding update: a tenth of a core, as long as that keeps up."""
 _CURSOR_SECONDS, _MOST_CURSORS = 60.0, 100
 _PARAMETERS = ("from", "to", "prefix", "reverse", "limit", "cursor")
 
 
 class Served(NamedTuple):
-    """What a server answers with, behind its guard."""
+    """The content of a server, behind its guard."""
 
     app: Any
-    """An application of ASGI."""
+    """An ASGI application."""
     login: bytes | None = None
     """The page that asks for the token, see :class:`~penstock.query.guard.Guarded`; None without one."""
     on_close: Callable[[], None] = lambda: None
-    """Lets go of pages that are open."""
+    """Closes open pages."""
 
 
 class WrongRequestError(Exception):
-    """What cannot be answered, with a status of HTTP."""
+    """A request that cannot be answered, with an HTTP status."""
 
     def __init__(self, status: int, message: str, **more: Any):
         super().__init__(message)
@@ -68,11 +68,11 @@ class WrongRequestError(Exception):
 
 
 class _ManyRowsError(Exception):
-    """An answer is too long to be given at once."""
+    """An answer that is too long to return at once."""
 
 
 class _Asked(NamedTuple):
-    """What is asked for of a store."""
+    """A request for rows of a store."""
 
     within: KeyRange
     prefix: bytes | None
@@ -80,7 +80,7 @@ class _Asked(NamedTuple):
 
 
 class _Open(NamedTuple):
-    """Rows of which some were given: the others are of the same commit."""
+    """Rows that were returned partly; the rest is of the same commit."""
 
     rows: Iterator[dict[str, Any]]
     next: dict[str, Any]
@@ -89,14 +89,14 @@ class _Open(NamedTuple):
 
 
 class Cursors:
-    """The rows behind the pages that were given, for a minute; those asked for longest ago go first."""
+    """The rows after returned pages, for a minute; the least recently requested ones are dropped first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[str, _Open] = {}
 
     def keep(self, rows: Iterator[dict[str, Any]], next_: dict[str, Any], view: AnyView) -> str:
-        """Keep what comes behind a page, under a name."""
+        """Keep the rows after a page, under a name."""
         name, now = secrets.token_urlsafe(12), time.monotonic()
         with self._lock:
             self._open = {key: one for key, one in self._open.items() if one.until > now}
@@ -106,7 +106,7 @@ class Cursors:
         return name
 
     def take(self, name: str, store: str) -> _Open:
-        """What was kept under a name, which is good for one page."""
+        """Take the rows that were kept under a name, which is valid for one page."""
         with self._lock:
             found = self._open.pop(name, None)
         if found is None or found.view.name != store or found.until < time.monotonic():
@@ -119,10 +119,10 @@ class Cursors:
 
 
 def app(stores: ApplicationStores, health: HealthCheck | None = None) -> Any:
-    """The application of ASGI, for any server; raises ``ConfigError`` when Starlette is not installed.
+    """The ASGI application, for any server; raises ``ConfigError`` if Starlette is not installed.
 
     Args:
-        health: tells how the application is; by default by its commits alone.
+        health: determines the application's health; by default only from its commits.
     """
     try:
         from starlette.applications import Starlette
@@ -155,7 +155,7 @@ def _told_health(
 
 
 def told(answer: Callable[[Request], Response]) -> Callable[[Request], Response]:
-    """An answer to requests, and to those that fail an error as JSON."""
+    """Wrap a handler so that failed requests are answered with an error as JSON."""
 
     def answered(request: Request) -> Response:
         try:
@@ -171,8 +171,8 @@ def told(answer: Callable[[Request], Response]) -> Callable[[Request], Response]
 
 
 def _with_few(answer: Callable[..., Response], is_here: Callable[[str], bool]) -> Callable[[Request], Any]:
-    """An answer that is given at once where it has few rows of a store that is here: to have a thread give it is more
-    work than that. All others come from threads."""
+    """Answer directly if there are few rows of a store that is available: a thread would cost more than that. All other
+    answers come from threads."""
     from starlette.concurrency import run_in_threadpool
 
     async def answered(request: Request) -> Response:
@@ -185,7 +185,7 @@ def _with_few(answer: Callable[..., Response], is_here: Callable[[str], bool]) -
 
 
 class _Answers:
-    """What each address answers."""
+    """The answers of all addresses."""
 
     def __init__(self, stores: ApplicationStores):
         self._stores = stores
@@ -222,7 +222,7 @@ class _Answers:
         return json_answer({"store": view.name, "commit": view.commit, "rows": shown, "cursor": cursor})
 
     def of_key(self, request: Request, most: int | None = None) -> Response:
-        """What a store has for a key; raises ``_ManyRowsError`` where that is more rows than ``most``."""
+        """The rows of a store for a key; raises ``_ManyRowsError`` if there are more than ``most``."""
         view = self._view(request)
         text = request.path_params["key"]
         every = rows_of(view, key=key_of(view.shape.key, text))
@@ -237,7 +237,7 @@ class _Answers:
         return json_answer({"store": view.name, "commit": view.commit, **rows})
 
     def _view(self, request: Request) -> AnyView:
-        """The store of an address, as it was last taken over."""
+        """The store of an address, as of the last update."""
         name = request.path_params["store"]
         try:
             store = self._stores.store(name)
@@ -262,7 +262,7 @@ def _asked(view: AnyView, request: Request) -> _Asked:
 
 
 def limit_of(request: Request, usual: int = 100, most: int = _MOST) -> int:
-    """How many rows a request wants; raises ``WrongRequestError`` for what is no number."""
+    """The requested number of rows; raises ``WrongRequestError`` if it is invalid."""
     text = request.query_params.get("limit", str(usual))
     if not re.fullmatch("[0-9]{1,9}", text) or not 1 <= int(text) <= most:
         raise WrongRequestError(400, f"limit is a number from 1 to {most}, got {text!r}")
@@ -278,7 +278,7 @@ def _arrow(view: AnyView, request: Request) -> Response:
 
 
 class _Written:
-    """What was written since somebody last took it."""
+    """A file that returns what was written since the last call."""
 
     closed = False
 
@@ -290,7 +290,7 @@ class _Written:
         return len(data)
 
     def flush(self) -> None:
-        """Nothing: what is written is there."""
+        """Do nothing: writes are available at once."""
 
     def take(self) -> bytes:
         pieces, self._pieces = self._pieces, []
@@ -298,7 +298,7 @@ class _Written:
 
 
 def _stream(view: AnyView) -> Iterator[bytes]:
-    """A store as a stream of Arrow's, batch by batch."""
+    """A store as an Arrow stream, batch by batch."""
     reader, sink = view.to_arrow(), _Written()
     writer = ipc.new_stream(pa.PythonFile(sink, "w"), reader.schema)
     for batch in reader:
@@ -325,19 +325,19 @@ def _only_get(request: Request, error: Exception) -> Response:
 
 
 class StateServer:
-    """The state of an application, served by a thread until it is closed.
+    """Serves the state of an application from a thread until it is closed.
 
     Args:
-        stores: those of the application.
-        host: the address to listen at.
+        stores: the stores of the application.
+        host: the address to listen on.
         port: 0 takes a free one.
-        served: what to answer with, if it is something else than ``app`` of these stores.
-        token: what requests have to bring; None for none.
-        is_open: whether all may read that reach an address beyond this machine, though there is no token.
-        kept: what ``keep_port`` gave for this address, if it was called before.
+        served: the content, if it is not ``app`` of these stores.
+        token: the token that requests need; None for none.
+        is_open: True to let everybody who reaches the address read, without a token.
+        kept: the result of ``keep_port`` for this address, if it was called before.
 
     Raises:
-        ConfigError: the address cannot be listened at, or not like this; or Starlette and uvicorn are not installed.
+        ConfigError: the address cannot be used, or not without a token; or Starlette and uvicorn are not installed.
     """
 
     def __init__(
@@ -377,8 +377,8 @@ class StateServer:
             thread.start()
 
     def _follow(self) -> None:
-        """Take over what the application commits: at once while that costs little, else less often, and then many
-        commits together."""
+        """Apply the application's commits: at once while that is cheap, otherwise less often and many commits
+        together."""
         pause = _FOLLOW_SECONDS
         while not self._ended.wait(pause):
             began = time.thread_time()
@@ -394,7 +394,7 @@ class StateServer:
             pass
 
     def close(self) -> None:
-        """Answer what was asked, and stop."""
+        """Answer the open requests, and stop."""
         self._ended.set()
         self._served.on_close()
         self._server.should_exit = True
@@ -410,13 +410,13 @@ class StateServer:
 
 
 def keep_port(host: str, port: int, option: str = "--port") -> socket.socket:
-    """Keep an address for a server that begins to listen later.
+    """Reserve an address for a server that starts to listen later.
 
     Args:
-        option: with which option another port is given.
+        option: the command-line option for another port, for the message.
 
     Raises:
-        ConfigError: somebody has it, or it is none of this machine's.
+        ConfigError: it is in use, or not an address of this machine.
     """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]

@@ -1,4 +1,4 @@
-"""Reading state stores: keys and values as Python values instead of bytes; a view for each kind of store."""
+"""Reading state stores with Python values instead of bytes; a view for each kind of store."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def view_of(source: Source, shape: StoreShape) -> AnyView:
 
 
 def view_class_of(shape: StoreShape) -> type[AnyView]:
-    """What the view of a store of this shape is."""
+    """The class of the view of a store of this shape."""
     return _VIEWS.get(shape.format.kind, KeyValueView)
 
 

@@ -1,4 +1,4 @@
-"""A store as of one commit, and what gives it: the newest one with each call, or one and the same."""
+"""A store as of one commit, and its sources: the newest version at each call, or always the same one."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from penstock.state.store import StateStore
 
 @dataclass(frozen=True)
 class Version:
-    """What a store is after a commit, in all tasks that have it."""
+    """A store after a commit, in all tasks that have it."""
 
     commit: int
     """-1 before the first."""
     tasks: Mapping[str, Any]
-    """The store of each task, by the task's name."""
+    """The store of each task, by task name."""
     positions: Mapping[str, Position] = field(default_factory=dict)
-    """Up to where each task has read its input."""
+    """The position up to which each task has read its input."""
     at: int = 0
-    """When the commit was made, in milliseconds since 1970; 0 where that is not known."""
+    """When the commit was made, in milliseconds since 1970; 0 if unknown."""
     stores: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
@@ -30,18 +30,18 @@ class Version:
 
     @property
     def position(self) -> Position:
-        """Up to where all tasks together have read their input."""
+        """The position up to which all tasks together have read their input."""
         return Position.merged(self.positions.values())
 
 
 class Source(Protocol):
-    """What a view reads."""
+    """The source of a view."""
 
     def now(self) -> Version:
         """The store as it is now."""
 
     def pinned(self) -> Source:
-        """The store as it is now, for good."""
+        """The store as it is now, which will not change."""
 
 
 class Pinned:
@@ -58,7 +58,7 @@ class Pinned:
 
 
 class Live:
-    """The stores of this process's own tasks, which show what is written at once."""
+    """The stores of this process's own tasks, which show writes at once."""
 
     def __init__(self, stores: Mapping[str, StateStore], positions: Mapping[str, Position] | None = None):
         self._stores = stores

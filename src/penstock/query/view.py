@@ -1,4 +1,4 @@
-"""What the views of all kinds of stores have in common."""
+"""The common part of the views of all kinds of stores."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class View(ABC):
 
     @property
     def shape(self) -> StoreShape:
-        """What the store is, and the types of its keys and values."""
+        """The kind of the store, and the types of its keys and values."""
         return self._shape
 
     @property
@@ -77,7 +77,7 @@ class View(ABC):
 
     @property
     def version(self) -> Version:
-        """What the view stands on now."""
+        """The version that the view shows now."""
         return self._now()
 
     def query(
@@ -164,7 +164,7 @@ class View(ABC):
 
     @abstractmethod
     def _raw_rows(self, version: Version) -> Iterator[tuple[Any, ...]]:
-        """All rows as the table has them, keys and values as bytes."""
+        """All rows of the table, with keys and values as bytes."""
 
     # --- as dicts, and for typed queries ---------------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ class View(ABC):
         """Some or all rows, as dicts with the names of the store's columns.
 
         Raises:
-            ConfigError: a store of this kind is not read that way.
+            ConfigError: a store of this kind cannot be read that way.
         """
 
     def _refuse_prefix(self, choice: Choice) -> None:
@@ -181,15 +181,15 @@ class View(ABC):
             raise ConfigError(f"the store {self.name!r} is no key-value store, and only these are read by prefix")
 
     def _answers(self) -> Answers:
-        """The types of queries that the store answers, and what answers them."""
+        """The types of queries that the store answers, and the functions that answer them."""
         return {}
 
     def _answer_to(self, query: Query) -> Answer | None:
-        """What answers a query; None where the store does not answer queries of this type."""
+        """Return the function that answers a query; None if the store does not answer queries of this type."""
         return self._answers().get(type(query))
 
     def _of_task(self, task: str, version: Version) -> Self:
-        """What one task has of the store in a version."""
+        """The part of the store in one task, as of a version."""
         return type(self)(Pinned(Version(version.commit, {task: version.tasks[task]})), self._shape)
 
     # --- for the kinds -------------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ class View(ABC):
 
     @property
     def _stores(self) -> tuple[Any, ...]:
-        """What the store is in each of its tasks."""
+        """The parts of the store in its tasks."""
         return self._now().stores
 
     def _encoded(self, key: Any) -> bytes | None:
@@ -210,7 +210,7 @@ class View(ABC):
         return None if key is None else self._key.encode_to_bytes(key)
 
     def _first(self, find: Callable[[Any], T | None]) -> T | None:
-        """What the first task has that has it."""
+        """The first result that is not None, task by task."""
         for store in self._stores:
             found = find(store)
             if found is not None:

@@ -21,7 +21,7 @@ _TABLE = TableShape(("key", "window_start", "window_end"), ("value", "timestamp"
 _FETCH = "(key), (key, time), (key, from, to) or (low, high, from, to)"
 
 KeyWindow = tuple[int, Any, int]
-"""A window of a key that is known: its start, its value and its timestamp."""
+"""A window of a given key: its start, its value and its timestamp."""
 AnyWindow = tuple[Windowed[Any], Any, int]
 """A windowed key, its value and its timestamp."""
 

@@ -38,11 +38,11 @@ __all__ = [
 
 JSON = JsonSerde()
 UNSAID = UnsaidSerde()
-"""Where nothing tells the type of results: JSON of what has fields or items."""
+"""The type of results of unknown type: JSON of values with fields or elements."""
 
 _TYPES = "str, int, float, bytes, dict, a dataclass, a msgspec.Struct or a Serde"
 _NESTED = 20
-"""How many names of names are looked through."""
+"""How many levels of type aliases are resolved."""
 _BY_TYPE: dict[Any, Serde] = {bytes: BYTES, str: STR, int: INT, float: FLOAT, Any: JSON}
 
 
@@ -104,13 +104,13 @@ def plain_type(type_: Any) -> Any:
             break
     try:
         return found if found in (str, int, float, bytes) else type_
-    except TypeError:  # what cannot be compared
+    except TypeError:  # values without equality
         return type_
 
 
 @cache
 def _check_at_once(type_: type, what: str) -> None:
-    """Raise ``ConfigError`` for a serde whose methods do nothing when they are called."""
+    """Raise ``ConfigError`` for a serde whose methods only return a coroutine or a generator."""
     if why := why_methods_unusable(type_, "encode", "decode", "encode_all", "decode_all"):
         raise ConfigError(f"{what}: of the serde {type_.__name__} {why}")
 

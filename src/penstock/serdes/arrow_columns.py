@@ -1,4 +1,4 @@
-"""Columns of keys, values and times as Arrow has them: tables of stores, and topics read as columns."""
+"""Columns of keys, values and times in Arrow: for tables of stores, and topics read as columns."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from penstock.serdes.primitives import BYTES, FLOAT, INT, STR
 from penstock.serdes.windowed import WindowedSerde
 
 NO_TIME = -1
-"""The timestamp of rows whose store keeps none."""
+"""The timestamp of rows whose store has none."""
 
 TIME = pa.timestamp("ms", tz="UTC")
 _PLAIN: dict[Serde, Any] = {STR: pa.string(), INT: pa.int64(), FLOAT: pa.float64(), BYTES: pa.binary()}
 
 
 def column_type(serde: Serde) -> Any:
-    """The Arrow type of a column of keys or values: text for JSON of any form, bytes for what only a program knows."""
+    """The Arrow type of a column of keys or values: text for JSON of any form, bytes for formats that only a program
+    knows."""
     if serde in _PLAIN:
         return _PLAIN[serde]
     if isinstance(serde, WindowedSerde):
@@ -52,7 +53,7 @@ def _windowed(serde: WindowedSerde, data: Binary) -> Any:
 
 
 def times_of(column: Any) -> Any:
-    """A column of times; one that never comes is null, and so is that of a row in a store that keeps none."""
+    """A column of times; null for a time that never comes, and for rows of a store without timestamps."""
     times = pa.array(column, pa.int64())
     is_none = pc.or_(pc.equal(times, MAX_MS), pc.equal(times, NO_TIME))
     return pc.if_else(is_none, pa.scalar(None, pa.int64()), times).cast(TIME)

@@ -17,7 +17,7 @@ _PLAIN: dict[type, Any] = {
 
 
 def arrow_type(type_: Any) -> Any:
-    """The Arrow type of what JSON of a type holds; None where it depends on the values.
+    """The Arrow type of JSON values of a type; None if it depends on the values.
 
     >>> arrow_type(dict[str, int]), arrow_type(list[float | None])
     (MapType(map<string, int64>), ListType(list<item: double>))

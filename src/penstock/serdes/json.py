@@ -50,7 +50,7 @@ class JsonSerde(Serde):
 
     @property
     def gives_none(self) -> bool:
-        return False  # for no other bytes than ``null_rows`` finds
+        return False  # for no bytes other than those that ``null_rows`` finds
 
     def null_rows(self, data: Binary) -> IntArray:
         return null_texts(data)
@@ -89,7 +89,7 @@ class JsonSerde(Serde):
             raise SerdeError(f"{describe(error)}; the bytes are {show(data, 80)}") from None
 
     def _finite(self, value: Any) -> bytes:
-        """The bytes of a value without a NaN in it, which would be written as null."""
+        """The bytes of a value after checking it for NaN, which would be written as null."""
         data = self._encode(value)
         if b"null" in data and _may_have_nan(value):
             _refuse_nan(value)
@@ -103,7 +103,7 @@ class JsonSerde(Serde):
         present = [value for value in values if value is not None]
         try:
             data = self._lines(present) or self._one_by_one(present)
-        except Exception:  # which value it is, and why, is found when each is encoded by itself
+        except Exception:  # encoding each value by itself finds the one that fails
             return super().encode_all(values)
         if len(present) == len(values):
             return binary(data)
@@ -111,8 +111,8 @@ class JsonSerde(Serde):
         return binary([None if value is None else next(items) for value in values])
 
     def _lines(self, values: list[Any]) -> list[bytes] | None:
-        """The bytes of all values, written and checked at once, which costs a third; None where one may have a NaN in
-        it, or takes more than a line."""
+        """The bytes of all values, written and checked at once, which saves two thirds of the time; None if a value may
+        contain NaN or take more than one line."""
         text = self._encode_lines(values)
         lines = text.split(b"\n")
         if len(lines) != len(values) + 1 or (b"null" in text and _may_have_nan(values)):
@@ -155,7 +155,7 @@ class JsonSerde(Serde):
         plain: list[Any] = values.to_pylist(maps_as_pydicts="strict")
         try:
             return msgspec.convert(plain, list[self.type | None])  # type: ignore[name-defined]
-        except Exception:  # what does not fit is found where it is written
+        except Exception:  # values that do not fit are found when they are written
             return plain
 
     def __reduce__(self) -> Any:
@@ -169,7 +169,7 @@ class JsonSerde(Serde):
 
 
 def null_texts(data: Binary, head: int = 0) -> IntArray:
-    """The rows of a column that have the JSON text ``null`` behind so many other bytes.
+    """The rows of a column that are the JSON text ``null`` after ``head`` other bytes.
 
     >>> null_texts(binary([b"null", b'{"a": null}', None, b" null\\n", b"nullx"])).tolist()
     [0, 3]
@@ -200,9 +200,9 @@ _BEGINS_NULL, _ENDS_NULL = _any_of(_BLANK + b"n"), _any_of(_BLANK + b"l")
 
 
 class UnsaidSerde(JsonSerde):
-    """JSON of results of which nothing tells the type, such as those of joins: of what has fields or items alone.
+    """JSON of results without a known type, such as those of joins: only of values with fields or elements.
 
-    Text, numbers and bytes have formats of their own, so which one is meant has to be said.
+    Text, numbers and bytes have formats of their own, so the user must say which one is meant.
 
     >>> from penstock.serdes import UNSAID
     >>> UNSAID.encode({"delay": 5})
@@ -235,11 +235,11 @@ class UnsaidSerde(JsonSerde):
 _SCALARS = frozenset((str, int, float, bool, bytes, type(None)))
 _WITH_FORMATS = frozenset((str, int, float, bytes))
 _EXACT = frozenset((str, int, bool, type(None)))
-"""Scalars of which JSON makes no others; a float without a fraction may have been an int."""
+"""Scalars that come back from JSON unchanged; a float without a fraction may come back as an int."""
 
 
 def _is_immutable(type_: Any, scalars: frozenset[Any], within: tuple[Any, ...] = ()) -> bool:
-    """Whether values of a type are frozen through and through: frozen classes of scalars, and of themselves."""
+    """True if values of a type are completely immutable: frozen classes of scalars, and of themselves."""
     if get_origin(type_) in (Union, UnionType):
         return all(_is_immutable(one, scalars, within) for one in get_args(type_))
     if type_ in within or _is_one_of(type_, scalars):
@@ -257,12 +257,13 @@ def _is_immutable(type_: Any, scalars: frozenset[Any], within: tuple[Any, ...] =
 def _is_one_of(type_: Any, scalars: frozenset[Any]) -> bool:
     try:
         return type_ in scalars
-    except TypeError:  # a type that cannot be hashed, such as Annotated[..., a Meta with a list]
+    except TypeError:  # an unhashable type, such as Annotated[..., a Meta with a list]
         return False
 
 
 def _check_of(type_: Any, decode: Callable[[bytes], Any]) -> Callable[[Any, bytes], None] | None:
-    """What raises for a value that does not fit the type, though it can be written; None where every value fits."""
+    """Make a function that raises for a value that can be written but does not fit the type; None if every value
+    fits."""
     if type_ is Any:
         return None
     if type_ in (dict, list):
@@ -283,7 +284,7 @@ def _has_type(type_: type) -> Callable[[Any, bytes], None]:
 
 
 def why_unread(error: Exception, data: bytes) -> str:
-    """Why bytes are no JSON: what the parser says, and in words where that says little."""
+    """Why bytes are not valid JSON: the parser's message, or a clearer one."""
     if _HALF_PAIR.search(data) and "truncated" in str(error):
         return "half a surrogate pair, as of an emoji that was cut in two, is no text that can be kept"
     if _NO_NUMBER.search(data) and "malformed" in str(error):
@@ -296,18 +297,18 @@ _NO_NUMBER = re.compile(rb"\b(NaN|Infinity)\b")
 
 
 def _text(error: Exception) -> str:
-    """What an error says; of those that msgspec raises the text alone."""
+    """The text of an error; of msgspec's own errors only the text."""
     return str(error) if type(error) in (TypeError, ValueError, msgspec.ValidationError) else describe(error)
 
 
 _NO_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
-"""How NaN and the infinities begin in MessagePack; such bytes are part of no text."""
+"""The first bytes of NaN and the infinities in MessagePack; they never occur in text."""
 _pack = msgspec.msgpack.Encoder().encode
 
 
 def _may_have_nan(value: Any) -> bool:
-    """Whether there may be a NaN or an infinity in a value: a look at its bytes in MessagePack, which has both, costs a
-    tenth of one at its parts."""
+    """True if a value may contain NaN or an infinity: searching its bytes in MessagePack, which has both, costs a tenth
+    of visiting its parts."""
     try:
         return _NO_FINITE.search(_pack(value)) is not None
     except Exception:  # an int that is too large
@@ -315,7 +316,7 @@ def _may_have_nan(value: Any) -> bool:
 
 
 def _refuse_nan(value: Any) -> None:
-    """Raise ``SerdeError`` when a value has a number in it that JSON does not know."""
+    """Raise ``SerdeError`` if a value contains a number that JSON does not have."""
     left = [msgspec.to_builtins(value)]
     while left:
         item = left.pop()

@@ -1,4 +1,4 @@
-"""Values that may be null, in a store in which null means that there is no row: a byte in front says which it is."""
+"""Values that may be null, for stores in which null means that there is no row: a leading byte marks nulls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NULL, _VALUE = b"\x00", b"\x01"
 
 
 class NullableSerde(Serde):
-    """A serde that decodes null too; values that are written are never None, so ``encode`` only marks them.
+    """A serde that also decodes nulls; values to write are never None, so ``encode`` only adds the mark.
 
     >>> from penstock.serdes import STR
     >>> [NullableSerde(STR).decode(data) for data in mark_nulls(pa.array([b"a", None], pa.binary())).to_pylist()]
@@ -36,7 +36,7 @@ class NullableSerde(Serde):
 
 
 def unmark_nulls(data: Binary) -> Binary:
-    """The reverse of ``mark_nulls``.
+    """The inverse of ``mark_nulls``.
 
     >>> unmark_nulls(mark_nulls(pa.array([b"a", None, b""], pa.binary()))).to_pylist()
     [b'a', None, b'']
@@ -46,6 +46,6 @@ def unmark_nulls(data: Binary) -> Binary:
 
 
 def mark_nulls(data: Binary) -> Binary:
-    """The bytes of values with a mark in front, and the mark alone for null."""
+    """The bytes of values with a leading mark; the mark alone for null."""
     marked = pc.binary_join_element_wise(pa.scalar(_VALUE), data, b"")
     return marked.fill_null(_NULL) if data.null_count else marked

@@ -1,4 +1,4 @@
-"""Pairs of values as one value: what the global ``deduplicate`` sends through its repartition topic."""
+"""Pairs of values packed into one, for the repartition topic of the global ``deduplicate``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SIZE = _HEAD.itemsize
 
 
 class PairSerde(Serde):
-    """Tuples of two: the first one's length (-1 for None), whether there is a second, then the bytes of both.
+    """Tuples of two: the length of the first (-1 for None), whether there is a second, then the bytes of both.
 
     >>> from penstock.serdes.primitives import STR
     >>> serde = PairSerde(STR, STR)
@@ -56,7 +56,7 @@ class PairSerde(Serde):
 
 
 def pack(first: Binary, second: Binary) -> Binary:
-    """The bytes of pairs, from those of their parts.
+    """Pack the bytes of two parts into pairs.
 
     >>> column = pack(pa.array([b"a", None], pa.binary()), pa.array([None, b""], pa.binary()))
     >>> [part.to_pylist() for part in unpack(column)]
@@ -71,7 +71,7 @@ def pack(first: Binary, second: Binary) -> Binary:
 
 
 def unpack(data: Binary) -> tuple[Binary, Binary]:
-    """The parts of pairs, none of which is null."""
+    """Unpack pairs, none of which is null, into their parts."""
     where = spans(data)
     heads = items_at(where.data, where.start, _HEAD)
     begin = where.start + _SIZE

@@ -65,11 +65,11 @@ class StrSerde(Serde):
 
     def encode_all(self, values: list[Any]) -> Binary:
         try:
-            data = pa.array(values)  # Arrow finds the type: told to make text, it would take bytes as well
+            data = pa.array(values)  # Arrow infers the type: asked for text, it would accept bytes, too
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             data = None
         if data is None or not (pa.types.is_string(data.type) or pa.types.is_null(data.type)):
-            return super().encode_all(values)  # finds the value and says what is wrong with it
+            return super().encode_all(values)  # finds the value and the reason
         return data.cast(pa.binary())
 
     def decode_all(self, data: Binary) -> list[str | None]:
@@ -117,7 +117,8 @@ class NumberSerde(Serde):
         return fixed_binary(numbers.astype(self.wire), valid)
 
     def decode_numbers(self, data: Binary) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any] | None]:
-        """The numbers of a column of bytes, and which are valid (None: all); anything goes where they are not."""
+        """The numbers of a column of bytes, and True for the valid ones (None: all); the other numbers are
+        arbitrary."""
         where = spans(data)
         missing = null_mask(data)
         if missing is None and _is_packed(where.start, where.length):

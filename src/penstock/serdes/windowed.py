@@ -26,7 +26,7 @@ class WindowedSerde(Serde):
 
     inner: Serde
     _suffix: int
-    """Bytes behind the key."""
+    """The number of bytes after the key."""
 
     @abstractmethod
     def encode_windows(self, keys: Binary, start: IntArray, end: IntArray) -> Binary:
@@ -34,7 +34,7 @@ class WindowedSerde(Serde):
 
     @abstractmethod
     def windows(self, data: Binary) -> tuple[IntArray, IntArray]:
-        """The starts and ends of the windows of a column of bytes; anything goes where there is none.
+        """The starts and ends of the windows of a column of bytes; arbitrary for nulls.
 
         Raises:
             SerdeError: a key is too short.
@@ -42,13 +42,13 @@ class WindowedSerde(Serde):
 
     @property
     def gives_none(self) -> bool:
-        return False  # a window of a null key is none
+        return False  # a null key has no window
 
     def prepare(self, writes: bool) -> None:
         self.inner.prepare(writes)
 
     def routing(self, data: Binary) -> Binary:
-        """The keys without their windows; all of what is too short to be a key with a window."""
+        """The keys without their windows; all bytes of keys that are too short for a window."""
         short = pc.less(pc.binary_length(data), self._suffix)
         keys = without_last(data, self._suffix)
         return pc.if_else(short, data, keys) if pc.any(short).as_py() else keys

@@ -1,1 +1,1 @@
-"""Looking at a running application: a page, Prometheus, OpenTelemetry; all from what it commits."""
+"""Watching a running application through its commits: a page, Prometheus, OpenTelemetry."""

@@ -1,4 +1,4 @@
-"""What a page shows of an application: one picture of its topology, and figures that go with each commit."""
+"""The content of an application's page: one picture of its topology, and figures for each commit."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from penstock.watch.history import History
 from penstock.watch.topics import TopicLook, offsets_of
 
 _FRESH_SECONDS = 0.4
-"""How long figures are shown before they are taken anew: what many pages ask for is made once."""
+"""How long figures are reused: requests of many pages are answered from one computation."""
 
 _SHARE = 50
-"""A look takes at most this part of the time, a fiftieth, however many tasks and steps there are: the page may be shown
-by the process that makes the commits."""
+"""A computation takes at most one in so many parts of the time, however many tasks and steps there are: the page may be
+shown by the process that makes the commits."""
 
 _COMMITS = 120
 _HELD = "suppression-buffer-count-current"
 
 
 class Application:
-    """What can be seen of an application.
+    """The visible side of an application.
 
     Args:
-        stores: what it has committed.
-        log: where its topics are; None if that is not known.
-        health: tells how it is, where others ask as well; by default its own.
+        stores: its committed stores.
+        log: the log with its topics; None if unknown.
+        health: determines its health, if shared with others; by default its own.
     """
 
     def __init__(self, stores: ApplicationStores, log: Log | None = None, health: HealthCheck | None = None):
@@ -59,7 +59,7 @@ class Application:
     # --- the picture ---------------------------------------------------------------------------------------------
 
     def start(self, manifest: Manifest) -> Start:
-        """The start whose commit this is; raises ``ConfigError`` where nobody wrote it down."""
+        """The start to which this commit belongs; raises ``ConfigError`` if none was recorded."""
         if self._start is None or self._start[0] != manifest.start:
             start = self._stores.commits.start_of(manifest)
             if start is None or start.picture is None:
@@ -86,8 +86,8 @@ class Application:
         return {self.start(newest).application_id: newest.commit}
 
     def metrics(self) -> dict[Metric, float]:
-        """All figures by their Kafka names, as of the newest commit; rates since somebody looked first, and over half a
-        minute at most."""
+        """All figures by their Kafka names, as of the newest commit; rates since the first request, over half a minute
+        at most."""
         now, known = time.monotonic(), self._metrics
         if known is not None and now - known[1] < _FRESH_SECONDS and self._stores.commits.is_newest(known[0]):
             return known[2]
@@ -103,7 +103,7 @@ class Application:
         return found
 
     def stalled_seconds(self) -> float:
-        """For how long records have waited and nothing moved."""
+        """How long records have waited without progress."""
         return self._health.look().stalled_seconds
 
     def topics(self) -> list[str]:
@@ -120,7 +120,7 @@ class Application:
     # --- figures -------------------------------------------------------------------------------------------------
 
     def figures(self) -> dict[str, Any]:
-        """All figures, as of the newest commit; made anew a few times a second at most."""
+        """All figures, as of the newest commit; computed a few times a second at most."""
         with self._lock:
             if time.monotonic() - self._looked > self._fresh:
                 began = time.thread_time()
@@ -162,7 +162,7 @@ class Application:
         }
 
     def held(self, node: str, limit: int) -> dict[str, Any]:
-        """What a step holds back, see :func:`held_by`; raises ``ConfigError`` where it holds nothing."""
+        """The entries that a step holds back, see :func:`held_by`; raises ``ConfigError`` if it is no such step."""
         newest = self._stores.commits.newest()
         parts = [part for sub in self._picture().subs for part in sub.parts]
         part = next((one for one in parts if one.name == node), None)
@@ -210,13 +210,13 @@ def _nodes(
 
 
 def _places(manifest: Manifest) -> dict[str, Any]:
-    """Where slots live, and how many tasks have moved."""
+    """The places of slots, and the number of tasks that have moved."""
     found: dict[str, Any] = msgspec.to_builtins(manifest.places or Places())
     return {"slots": [], "moved": 0, "moved_total": 0} | found
 
 
 def _sizes(manifest: Manifest) -> dict[str, dict[str, int]]:
-    """Rows and bytes of each store, about."""
+    """The approximate rows and bytes of each store."""
     found: dict[str, dict[str, int]] = {}
     for label, figure in manifest.observed.items():
         _, store, _, name = label.split("|")

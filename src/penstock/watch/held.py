@@ -1,4 +1,4 @@
-"""What a step holds back, and what that waits for, by what a start wrote down of it."""
+"""The entries that a step holds back, and when they will be emitted, from the facts that a start recorded."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from penstock.query.versions import Pinned, Version
 from penstock.record import Windowed
 
 _MOST = 10_000
-"""How many rows are looked at, of each task."""
+"""The number of rows read in each task."""
 
 
 def held_by(store: CommittedStore, part: DrawnPart, manifest: Manifest, limit: int) -> dict[str, Any]:
-    """What a step holds back, what goes first first: each entry with the stream time of its task, and that at which
-    it goes."""
+    """The entries that a step holds back, in the order of emission, each with the stream time of its task and the
+    stream time at which it is emitted."""
     assert part.holds is not None
     version, rows, more = store.known, [], False
     for task, one in version.tasks.items():
@@ -35,7 +35,7 @@ def held_by(store: CommittedStore, part: DrawnPart, manifest: Manifest, limit: i
 
 
 def _entries(view: Any, wait_ms: int, emitted: int) -> Iterator[dict[str, Any]]:
-    """What is held, with when it goes; of windows that emit on close, those that have not."""
+    """The held entries and their emission times; for windows that emit on close, those not emitted yet."""
     if isinstance(view, BufferView):
         for key, value, timestamp in view.all():
             time = key.end if isinstance(key, Windowed) else timestamp
@@ -58,7 +58,7 @@ def stream_time(manifest: Manifest, task: str, part: DrawnPart) -> int:
 
 
 def stream_times(manifest: Manifest) -> dict[str, list[int]]:
-    """The stream times that steps and stores have in their tasks, by their names."""
+    """The stream times of steps and stores in their tasks, by name."""
     found: dict[str, list[int]] = {}
     for entry in manifest.tasks.values():
         for name, numbers in entry.numbers.items():

@@ -1,4 +1,4 @@
-"""The last commits of an application, as somebody who looks on has seen them."""
+"""The last commits of an application, as an observer has seen them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.query.commits import Commits
 _RATE_SECONDS = 10.0
 _MOST = 600
 _FIRST_LOOK = 40
-"""How many of the commits that were made before somebody looked are read."""
+"""How many of the commits before the first look are read."""
 
 
 class Seen(NamedTuple):
@@ -32,10 +32,10 @@ class Seen(NamedTuple):
 
 
 class History:
-    """What is kept of the last commits, for rates and pictures of the last minutes.
+    """The last commits, for rates and charts of the last minutes.
 
     Args:
-        sources: the topics that are read from outside.
+        sources: the input topics of the application.
     """
 
     def __init__(self, commits: Commits, sources: frozenset[str]):
@@ -55,7 +55,7 @@ class History:
         for number in numbers[-_FIRST_LOOK:]:
             try:
                 self._seen.append(self._noted(self._commits.manifests.read(number)))
-            except CorruptDataError:  # or it was removed meanwhile
+            except CorruptDataError:  # or it has been removed since
                 continue
         self._seen.append(self._noted(newest))
 
@@ -74,7 +74,7 @@ class History:
         return Seen(manifest.commit, manifest.at / 1000, read, processed)
 
     def rates(self) -> tuple[float, dict[str, float]]:
-        """Records a second over the last seconds by the wall clock: those read, and those that reached each step."""
+        """Records per second of wall-clock time over the last seconds: those read, and those that reached each step."""
         if not self._seen:
             return 0.0, {}
         now, newest = time.time(), self._seen[-1]

@@ -1,4 +1,4 @@
-"""A running application in a notebook: its steps, and how far each is."""
+"""A running application in a notebook: its steps, and their progress."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COLUMNS = ("step", "records/s", "records", "left out", "held back", "rows of st
 
 
 def html_of(streams: Streams) -> str:
-    """The table of its steps; what it is, where it has nothing to show."""
+    """The table of its steps; a short description if there is nothing to show."""
     try:
         seen = Application(streams.stores(), open_log(streams.log.place))
         return application_html(repr(streams), seen.picture(), seen.figures())

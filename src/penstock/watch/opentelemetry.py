@@ -1,4 +1,4 @@
-"""All figures of an application as OpenTelemetry takes them."""
+"""All figures of an application for OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _lag(seen: Application, make: Any) -> Callable[[Any], Iterable[Any]]:
 
 
 def _safely(ask: Callable[[], dict[Any, Any]], nothing: dict[Any, Any]) -> dict[Any, Any]:
-    """What was asked for; nothing while it cannot be read, since a collector is not to fail for that."""
+    """The result of a request; ``nothing`` while it cannot be read, since the collector must not fail for that."""
     try:
         return ask()
     except (PenstockError, OSError):

@@ -1,4 +1,4 @@
-"""All figures as Prometheus reads them."""
+"""All figures in Prometheus' format."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _LABELS_OF = {
     "topic": ("application", "task", "node", "topic"),
     "state": ("application", "task", "store", "type"),
 }
-"""By the scope of a figure."""
+"""The labels of a figure, by its scope."""
 _IS = {label: label for label in _EVERY} | {"topic": "reason", "store": "node", "type": "reason"}
-"""Which of all labels one is."""
+"""The field of a figure that each label shows."""
 _HELP = {
     "process-total": "Records that reached a step.",
     "dropped-records-total": "Records that a step left out by Kafka's rules.",
@@ -34,7 +34,7 @@ def exposition(application: Application) -> tuple[bytes, str]:
     """The figures of an application in Prometheus' text form, and the type of that text.
 
     Raises:
-        ConfigError: prometheus-client is not installed, or nothing is committed.
+        ConfigError: prometheus-client is not installed, or there is no commit.
     """
     try:
         from prometheus_client import CollectorRegistry
@@ -47,7 +47,7 @@ def exposition(application: Application) -> tuple[bytes, str]:
 
 
 def prometheus_name(metric: str, scope: str = "") -> str:
-    """The name of a figure for Prometheus; figures of other scopes than a step say theirs.
+    """The Prometheus name of a figure; it includes the scope, unless that is a step.
 
     >>> prometheus_name("late-record-drop-total"), prometheus_name("suppression-buffer-count-current")
     ('penstock_late_record_drop_total', 'penstock_suppression_buffer_count')
@@ -58,7 +58,7 @@ def prometheus_name(metric: str, scope: str = "") -> str:
 
 
 class _Collector:
-    """Gives all figures when they are asked for."""
+    """Returns all figures on request."""
 
     def __init__(self, application: Application):
         self._application = application
@@ -81,7 +81,7 @@ class _Collector:
         yield from self._of_the_application(GaugeMetricFamily)
 
     def _of_the_application(self, gauge: Any) -> Iterator[Any]:
-        """Where it is as a whole."""
+        """Figures of the application as a whole."""
         figures = self._application.figures()
         name = figures["application"]
         commit = gauge("penstock_commit", "The newest commit.", labels=["application"])
@@ -106,7 +106,7 @@ class _Collector:
         yield from (commit, age, stalled, lag, late, stream, *self._of_slots(gauge, name, figures["places"]))
 
     def _of_slots(self, gauge: Any, name: str, places: dict[str, Any]) -> Iterator[Any]:
-        """Where slots live."""
+        """The places of slots."""
         labels = ["application", "slot", "executor", "host"]
         tasks = gauge("penstock_slot_tasks", "How many tasks a slot has.", labels=labels)
         copied = gauge("penstock_slot_copied", "Whether a copy of its state follows on another machine.", labels=labels)

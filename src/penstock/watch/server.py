@@ -1,4 +1,4 @@
-"""The page over HTTP: files, figures as JSON and as server-sent events, and all that ``penstock serve`` answers."""
+"""The page over HTTP: files, figures as JSON and as server-sent events, and all addresses of ``penstock serve``."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ _HEADERS = {
 }
 _EVENT_SECONDS = 0.5
 _MOST_PAGES = 32
-"""How many pages are told of commits at a time."""
+"""The most pages that are notified of commits at a time."""
 
 _MOST_ROWS = 1_000
 
 
 def page_app(stores: ApplicationStores, log: Log | None, state: Callable[[], str] | None = None) -> Served:
-    """The page, and all addresses of :func:`penstock.query.server.app`; it asks for the token, where there is one.
+    """The page, and all addresses of :func:`penstock.query.server.app`; it asks for the token, if there is one.
 
     Args:
-        state: that of the program, where it is this process.
+        state: the state of the program, if it is this process.
 
     Raises:
         ConfigError: Starlette is not installed.
@@ -89,7 +89,7 @@ def _file(name: str, media_type: str) -> Callable[[Request], Response]:
 
 
 class Page:
-    """What the page asks for."""
+    """The data of the page."""
 
     def __init__(self, application: Application, ended: threading.Event):
         self._application = application
@@ -109,7 +109,7 @@ class Page:
         return msgspec.json.encode(self._application.figures(), enc_hook=str)
 
     def held(self, request: Request) -> Response:
-        """What a step holds back."""
+        """The entries that a step holds back."""
         return json_answer(self._application.held(request.path_params["node"], limit_of(request, 100, _MOST_ROWS)))
 
     def newest(self, request: Request) -> Response:
@@ -124,7 +124,7 @@ class Page:
         return Response(text, headers={"content-type": media_type})
 
     async def events(self, request: Request) -> Response:
-        """The figures again and again, as server-sent events."""
+        """The figures after each commit, as server-sent events."""
         from starlette.responses import StreamingResponse
 
         with self._lock:
@@ -146,12 +146,12 @@ class Page:
     def _event(self) -> bytes:
         try:
             return b"event: figures\ndata: " + self._figures() + b"\n\n"
-        except Exception as error:  # the page tells of it, and goes on to ask
+        except Exception as error:  # the page reports it, and keeps asking
             return b"event: trouble\ndata: " + as_json({"error": str(error)}) + b"\n\n"
 
 
 def check_installed(what: str = "the page") -> None:
-    """Raise ``ConfigError`` when what serves the page, or state over HTTP, is not installed."""
+    """Raise ``ConfigError`` if a package that serves the page, or state over HTTP, is not installed."""
     try:
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401

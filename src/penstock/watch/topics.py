@@ -1,4 +1,4 @@
-"""What can be seen of topics from outside: how far they are read, and their newest records."""
+"""Topics as seen from outside: how far they are read, and their newest records."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from penstock.query.plain import decoded
 from penstock.serdes import Serde, from_name
 
 _MOST_LOOKS = 16
-"""In how many partitions of a topic it is looked how far behind in time they are: those with the most records."""
+"""The number of a topic's partitions whose lag in time is checked: those with the most records."""
 
 
 def offsets_of(manifest: Manifest, topics: Iterable[str]) -> dict[str, dict[int, int]]:
-    """For each topic and partition the offset of the next record to be read; of global tables what all have read."""
+    """By topic and partition, the offset of the next record to read; for global tables, the lowest of all tasks."""
     found: dict[str, dict[int, int]] = {topic: {} for topic in topics}
     for task, entry in manifest.tasks.items():
         own = TaskId.parse(task).partition
@@ -34,14 +34,14 @@ class TopicLook:
     """Looks at the topics of a log.
 
     Args:
-        log: where they are; None if that is not known.
+        log: the log; None if unknown.
     """
 
     def __init__(self, log: Log | None):
         self._log = log
 
     def lag(self, topic: str, offsets: dict[int, int]) -> dict[str, Any]:
-        """How far a topic is read: by partition the records that wait, and the time between the oldest and the newest
+        """The lag of a topic: for each partition, the records that wait, and the time between the oldest and the newest
         of them."""
         if self._log is None:
             return {}
@@ -59,7 +59,7 @@ class TopicLook:
         return max([0, *(self._waiting_ms(topic, partition, at[partition], ends[partition]) for partition in most)])
 
     def _waiting_ms(self, topic: str, partition: int, at: int, end: int) -> int:
-        """The time between the oldest and the newest record that wait in a partition; 0 where none does."""
+        """The time between the oldest and the newest waiting record of a partition; 0 if none waits."""
         assert self._log is not None
         newest = self._log.newest(topic, partition, at, end, 1)
         return 0 if newest is None else int(newest.timestamp[0]) - self._log.timestamp_at(topic, partition, at)
@@ -68,7 +68,7 @@ class TopicLook:
         """The newest records of a topic, the newest first.
 
         Raises:
-            ConfigError: it is not known where the topics are.
+            ConfigError: the place of the topics is unknown.
             TopicNotFoundError: there is no such topic.
         """
         if self._log is None:

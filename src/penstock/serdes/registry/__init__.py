@@ -1,4 +1,4 @@
-"""Avro, Protobuf and JSON with their schemas in a schema registry, through confluent-kafka's own client."""
+"""Avro, Protobuf and JSON with their schemas in a schema registry, through confluent-kafka's client."""
 
 from penstock.serdes.registry.avro import Avro
 from penstock.serdes.registry.json_schema import JsonSchema

@@ -19,7 +19,7 @@ from penstock.serdes.registry.text import TextSchemaSerde
 
 _PLAIN = (dict, Any)
 _BUILTIN = (bytes, datetime.datetime, datetime.date, datetime.time, decimal.Decimal, uuid.UUID)
-"""What Avro's logical types are in Python."""
+"""The Python types of Avro's logical types."""
 
 
 class Avro(TextSchemaSerde):
@@ -98,11 +98,11 @@ class Avro(TextSchemaSerde):
         self._add(references, named)
         try:
             return parse_schema(_loaded(text), named_schemas=named)
-        except Exception as error:  # what is no schema fails in many ways
+        except Exception as error:  # an invalid schema fails in many ways
             raise kind(f"{self.name}: it is no Avro schema: {describe(error)}") from None
 
     def _add(self, references: Any, named: dict[str, Any]) -> None:
-        """Have the schemas known that one refers to."""
+        """Add the schemas that a schema refers to."""
         from fastavro import parse_schema
 
         for one in references or ():
@@ -112,7 +112,7 @@ class Avro(TextSchemaSerde):
 
 
 def _loaded(text: str) -> Any:
-    """A schema's text; a type's name may stand alone."""
+    """Parse a schema's text; it may be just the name of a type."""
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:

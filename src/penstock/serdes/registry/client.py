@@ -1,4 +1,4 @@
-"""The client of a schema registry, and what its errors mean."""
+"""The client of a schema registry, and the meaning of its errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SAFE = "no record was left out, and everything committed is safe; start again w
 
 
 def needed(what: str, extra: str, *modules: str) -> None:
-    """Raise ``ConfigError`` when a library is missing that a format needs."""
+    """Raise ``ConfigError`` if a library that a format needs is missing."""
     for module in ("confluent_kafka.schema_registry", *modules):
         try:
             import_module(module)
@@ -37,14 +37,14 @@ def needed(what: str, extra: str, *modules: str) -> None:
 
 
 Said = dict[int, tuple[type[PenstockError], str]]
-"""By HTTP status, the errors that a request may end with, and what is said then."""
+"""By HTTP status: the error that a request may end with, and its message."""
 
 
 class RegistryClient:
-    """What is asked of one registry.
+    """The requests to one registry.
 
     Args:
-        place: which one.
+        place: the registry.
     """
 
     def __init__(self, place: SchemaRegistry):
@@ -59,12 +59,12 @@ class RegistryClient:
             raise ConfigError(f"schema registry {place.url}: {error}") from None
 
     def by_id(self, number: int) -> Any:
-        """The schema with an id; raises ``SerdeError`` when there is none."""
+        """The schema with an id; raises ``SerdeError`` if there is none."""
         what = f"cannot get schema {number}"
         return self.asked(lambda: self.confluent.get_schema(number), what, {_NOT_FOUND: (SerdeError, "it has no such")})
 
     def version(self, subject: str, version: int | None) -> Any:
-        """A version of a subject as it is registered, the latest for None."""
+        """A version of a subject as registered; the latest for None."""
         if version is None:
             return self.asked(
                 lambda: self.confluent.get_latest_version(subject),
@@ -78,11 +78,11 @@ class RegistryClient:
         )
 
     def registered(self, subject: str, schema: Any) -> int:
-        """The id of a schema, registered if it is not."""
+        """The id of a schema, which is registered if it is not yet."""
         return int(self.registering(lambda: self.confluent.register_schema(subject, schema), subject))
 
     def registering(self, ask: Callable[[], Any], subject: str) -> Any:
-        """The answer to whatever registers a schema, or finds it registered."""
+        """Send a request that registers a schema or finds it registered."""
         said: Said = {
             _NOT_FOUND: (ConfigError, "it is not registered there; register it, or take register=False away"),
             _CONFLICT: (ConfigError, "it is not compatible with the subject's earlier schemas; nothing was written"),
@@ -91,17 +91,17 @@ class RegistryClient:
         return self.asked(ask, f"cannot register the schema for subject {subject!r}", said)
 
     def found(self, subject: str, schema: Any) -> int:
-        """The id of a schema that is registered."""
+        """The id of a registered schema."""
         return int(self.registering(lambda: self.confluent.lookup_schema(subject, schema).schema_id, subject))
 
     def asked(self, ask: Callable[[], Any], what: str, said: Said) -> Any:
-        """An answer.
+        """Send a request and return its answer.
 
         Args:
-            said: what this request may end with.
+            said: the errors that this request may end with.
 
         Raises:
-            RegistryError: the registry is out of reach, or refuses.
+            RegistryError: the registry cannot be reached, or refuses.
         """
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
@@ -117,7 +117,7 @@ class RegistryClient:
                 reason = f"it does not let this user in (HTTP {status}); look at the option basic.auth.user.info"
                 raise RegistryError(f"{where}: {reason}. No record was left out") from None
             raise RegistryError(f"{where}: {error}; {_SAFE}") from None
-        except Exception as error:  # of whatever the client is made of
+        except Exception as error:  # of any library that the client uses
             raise RegistryError(f"{where} did not answer: {describe(error)}; {_SAFE}") from None
 
 

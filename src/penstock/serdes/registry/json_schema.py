@@ -1,4 +1,4 @@
-"""JSON that fits a JSON Schema in a registry."""
+"""JSON with a JSON Schema in a registry."""
 
 from __future__ import annotations
 
@@ -60,14 +60,15 @@ class JsonSchema(TextSchemaSerde):
 
     @property
     def gives_none(self) -> bool:
-        return False  # for no other bytes than ``null_rows`` finds
+        return False  # for no bytes other than those that ``null_rows`` finds
 
     def null_rows(self, data: Binary) -> IntArray:
         rows = null_texts(data, HEAD_SIZE)
         return np.array([row for row in rows.tolist() if self._is_null(data[row].as_py())], np.int64)
 
     def _is_null(self, data: bytes) -> bool:
-        """Whether the schema takes a null; if not, the record does not decode, and whoever looks into it says so."""
+        """True if the schema accepts null. If not, the record does not decode, and the step that decodes it reports
+        that."""
         try:
             return self.decode(data) is None
         except SerdeError:
@@ -98,7 +99,7 @@ class JsonSchema(TextSchemaSerde):
         return write
 
     def understood(self, text: str, references: Any, kind: type[PenstockError]) -> Callable[[Any], None]:
-        """What raises for a value that does not fit a schema."""
+        """Make a function that raises for a value that does not fit a schema."""
         from jsonschema.exceptions import SchemaError
         from jsonschema.validators import validator_for
         from referencing import Registry

@@ -1,4 +1,4 @@
-"""Which schema registry is meant, and how to connect: confluent-kafka's own options, with secrets from elsewhere."""
+"""The address of a schema registry and how to connect: confluent-kafka's own options, with secrets from outside."""
 
 from __future__ import annotations
 

@@ -59,7 +59,8 @@ class Protobuf(RegistrySerde):
         return lambda data: parse(data[_begin(data) :])
 
     def writer(self) -> Write:
-        """What Confluent's serializer writes before each message is learned from one; it registers the schema."""
+        """Learn from one message the bytes that Confluent's serializer writes before each message; this registers the
+        schema."""
         from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
         from confluent_kafka.serialization import MessageField, SerializationContext
 
@@ -80,7 +81,7 @@ class Protobuf(RegistrySerde):
 
 
 def _begin(data: bytes) -> int:
-    """Where a message begins: behind the numbers that say which of its file's messages it is.
+    """The start of the message, after the numbers that identify it within its file.
 
     >>> _begin(bytes(5) + b"\\x00message"), _begin(bytes(5) + b"\\x04\\x02\\x06message")
     (6, 8)
@@ -92,7 +93,7 @@ def _begin(data: bytes) -> int:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """A number of variable length, and where it ends."""
+    """A number of variable length, and its end."""
     bits = shift = 0
     for place in range(at, min(at + 10, len(data))):
         bits |= (data[place] & 0x7F) << shift

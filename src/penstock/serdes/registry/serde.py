@@ -1,4 +1,4 @@
-"""What the formats of a schema registry have in common: a zero, the schema's id in four bytes, then the value."""
+"""The common part of registry formats: a zero, the schema's id in four bytes, then the value."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Write = Callable[[Any], bytes]
 
 
 class RegistrySerde(Serde):
-    """Values whose schemas lie in a registry.
+    """Values whose schemas are in a registry.
 
     Args:
-        kind: what the format is called.
-        subject: under which schemas are registered.
-        registry: where; None for the one that the settings name.
-        register: whether a schema that the registry does not know is registered when it is first written with.
+        kind: the name of the format.
+        subject: the subject of the schemas.
+        registry: the registry; None for that of the settings.
+        register: True to register an unknown schema at the first write.
     """
 
     def __init__(self, kind: str, subject: str, registry: SchemaRegistry | str | None, register: bool):
@@ -46,18 +46,18 @@ class RegistrySerde(Serde):
 
     @abstractmethod
     def reader(self, number: int) -> Read:
-        """What reads values that were written with the schema with an id, from all of their bytes.
+        """Return a function that reads values, from all of their bytes, that were written with a schema id.
 
         Raises:
-            SerdeError: the registry has no such schema, or it is none of this format.
+            SerdeError: the registry has no such schema, or it is of another format.
         """
 
     @abstractmethod
     def writer(self) -> Write:
-        """What writes values, with everything that stands before them.
+        """Return a function that writes values, including everything before them.
 
         Raises:
-            ConfigError: the schema is not there, or the registry does not take it.
+            ConfigError: the schema is missing, or the registry refuses it.
         """
 
     # --- the registry --------------------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ class RegistrySerde(Serde):
         """The client of its registry.
 
         Raises:
-            ConfigError: nobody says which registry.
+            ConfigError: no registry is named.
         """
         if self.registry is not None:
             return client_of(self.registry)
@@ -80,7 +80,7 @@ class RegistrySerde(Serde):
         return client_of(SchemaRegistry(named))
 
     def within(self, registry: SchemaRegistry) -> RegistrySerde:
-        """This one with a registry, unless it names one itself."""
+        """This serde with a registry, unless it names one itself."""
         if self.registry is not None:
             return self
         bound = type(self).__new__(type(self))
@@ -118,7 +118,7 @@ class RegistrySerde(Serde):
         write = self._writer()
         try:
             return binary([None if value is None else write(value) for value in values])
-        except Exception:  # which value it is, and why, is found when each is encoded by itself
+        except Exception:  # encoding each value by itself finds the one that fails
             return super().encode_all(values)
 
     def decode_all(self, data: Binary) -> list[Any]:
@@ -147,7 +147,7 @@ class RegistrySerde(Serde):
 
 
 class _Readers(dict[bytes, Read]):
-    """What reads values, by how they begin."""
+    """The readers of values, by the values' first bytes."""
 
     def __init__(self, serde: RegistrySerde):
         self._serde = serde
@@ -163,7 +163,7 @@ class _Readers(dict[bytes, Read]):
 
 
 def head_of(number: int) -> bytes:
-    """What stands before a value that is written with a schema.
+    """The bytes before a value that is written with a schema.
 
     >>> head_of(7)
     b'\\x00\\x00\\x00\\x00\\x07'

@@ -1,4 +1,4 @@
-"""Formats whose schemas are texts that a program may give itself, or take from the registry."""
+"""Formats whose schemas are text, given by the program or taken from the registry."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from penstock.serdes.registry.serde import RegistrySerde
 
 
 class Own(NamedTuple):
-    """The schema that a program goes by."""
+    """The schema that a program uses."""
 
     meaning: Any
-    """What the format makes of its text."""
+    """The parsed form of its text."""
     id: int | None
-    """None when the program gave the schema itself."""
+    """None if the program gave the schema itself."""
 
 
 class TextSchemaSerde(RegistrySerde):
-    """Values of the schema that a program gives, or of a version of a subject.
+    """Values with a schema that the program gives, or with a version of a subject.
 
     Args:
-        kind: what the format is called.
-        schema_type: what the registry calls it.
-        schema: what is written and read; None for what the registry has.
-        version: which version of it; None for the latest when it is first asked for, which stays.
+        kind: the name of the format.
+        schema_type: the registry's name of the format.
+        schema: the schema to write and read with; None for that of the registry.
+        version: the version of the subject; None for the latest one at the first request, which stays in use.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class TextSchemaSerde(RegistrySerde):
 
     @abstractmethod
     def understood(self, text: str, references: Any, kind: type[PenstockError]) -> Any:
-        """What a schema's text means.
+        """Parse a schema's text.
 
         Args:
-            references: the schemas in the registry that it refers to.
-            kind: what is raised when it is no schema of this format.
+            references: the registry's schemas that it refers to.
+            kind: the error to raise if it is no schema of this format.
         """
 
     def prepare(self, writes: bool) -> None:
@@ -67,7 +67,7 @@ class TextSchemaSerde(RegistrySerde):
         super().prepare(writes)
 
     def own(self) -> Own:
-        """The schema that is written and read into."""
+        """The schema to write and to read with."""
         if self._own is None:
             if self._text is not None:
                 self._own = Own(self.understood(self._text, [], ConfigError), None)
@@ -79,7 +79,7 @@ class TextSchemaSerde(RegistrySerde):
         return self._own
 
     def own_id(self) -> int:
-        """The id of that schema, which is registered if it is not."""
+        """The id of that schema, which is registered if it is not yet."""
         own = self.own()
         if own.id is not None:
             return own.id
@@ -89,13 +89,13 @@ class TextSchemaSerde(RegistrySerde):
         return (self.client.registered if self._register else self.client.found)(self.subject, schema)
 
     def written(self, number: int) -> Any:
-        """The schema with an id, as the registry has it; raises ``SerdeError`` when it is of another format."""
+        """The registered schema with an id; raises ``SerdeError`` if it is of another format."""
         schema = self.client.by_id(number)
         self._check_type(schema, f"schema {number}", SerdeError)
         return schema
 
     def _check_type(self, schema: Any, what: str, kind: type[PenstockError]) -> None:
-        found = schema.schema_type or "AVRO"  # registries leave this one out
+        found = schema.schema_type or "AVRO"  # registries leave out this type
         if found != self._schema_type:
             raise kind(f"{self.name}: {what} is of type {found}, not {self._schema_type}")
 
