@@ -300,11 +300,11 @@ _LATER = {
     "StateQueryResult": "penstock.query.answers",
     "Streams": "penstock.engine.spark.streams",
 }
-"""For annotations: what stands on pyspark or on databases, which importing Penstock does not bring along."""
+"""For annotations only: importing these imports pyspark or databases, which Penstock itself does not."""
 
 
 def __getattr__(name: str) -> _Any:
-    """What is imported when somebody asks for it."""
+    """Import a name on first use."""
     if name in _LATER:
         return getattr(_import_module(_LATER[name]), name)
     way = _of_module(name)

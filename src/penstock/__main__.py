@@ -1,4 +1,4 @@
-"""The command line where ``penstock`` itself is not on the path: ``python -m penstock``."""
+"""The command line for environments without ``penstock`` on the path: ``python -m penstock``."""
 
 from penstock.cli.main import main
 

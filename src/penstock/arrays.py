@@ -1,7 +1,7 @@
-"""What numpy and Arrow need from each other: views of binary arrays, hashes of keys, Kafka's partitioner.
+"""Functions between numpy and Arrow: views of binary arrays, hashes of keys, Kafka's partitioner.
 
-Keys and values are Arrow ``binary`` arrays. Their offsets and bytes are looked at as numpy arrays here, so that a hash
-of a hundred thousand keys is a few dozen numpy calls and no Python per key.
+Keys and values are Arrow ``binary`` arrays. Their offsets and bytes are viewed as numpy arrays here, so that a hash of
+a hundred thousand keys takes a few dozen numpy calls and no Python per key.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Binary = Any  # pa.BinaryArray: pyarrow ships no types
 EMPTY_INTS: IntArray = np.zeros(0, np.int64)
 
 MOST_BYTES = 2**31 - 2
-"""How many bytes a binary array can have: its offsets are of 32 bits."""
+"""Most bytes of a binary array, because its offsets have 32 bits."""
 
 _TOO_LARGE = ("offset overflow", "overflowed binary array capacity", "input array too large")
-"""What Arrow says in errors that have no type of their own."""
+"""Messages of Arrow's errors that have no type of their own."""
 
 
 LATEST = 2**63 - 1
@@ -33,7 +33,7 @@ LATEST = 2**63 - 1
 
 
 def shifted(times: IntArray, by: int) -> IntArray:
-    """Times moved by a duration, which may be negative, but not beyond what times go to.
+    """Return times shifted by a duration, which may be negative, within the range of times.
 
     >>> shifted(np.array([1, LATEST - 1]), 5).tolist() == [6, LATEST], shifted(np.array([1, -LATEST]), -5).tolist()[0]
     (True, -4)
@@ -45,8 +45,9 @@ def shifted(times: IntArray, by: int) -> IntArray:
 
 
 def numbered(far: IntArray, groups: int) -> tuple[IntArray, Callable[[IntArray], IntArray]]:
-    """Numbers from 0 on in place of those that may be far apart, so that there is one for each pair of such a number
-    and one of so many groups; and what turns them back.
+    """Return small numbers for numbers that may be far apart, and the function that reverses that.
+
+    The small numbers start at 0 and leave room for one value per pair of a number and one of `groups` groups.
 
     >>> numbers, named = numbered(np.array([5, 2**62, 5]), 7)
     >>> numbers.tolist(), named(numbers).tolist()
@@ -60,7 +61,7 @@ def numbered(far: IntArray, groups: int) -> tuple[IntArray, Callable[[IntArray],
 
 
 class Spans(NamedTuple):
-    """Where each value of a binary array lies in its bytes."""
+    """The places of a binary array's values in its bytes."""
 
     start: IntArray
     length: IntArray
@@ -68,7 +69,7 @@ class Spans(NamedTuple):
 
 
 def spans(values: Binary) -> Spans:
-    """The offsets and bytes of a binary array, without a copy of the bytes.
+    """Return the offsets and bytes of a binary array, without copying the bytes.
 
     >>> where = spans(pa.array([b"ab", b"", b"c"], pa.binary()))
     >>> where.start.tolist(), where.length.tolist()
@@ -106,7 +107,7 @@ def binary(values: Sequence[bytes | None]) -> Binary:
     [b'a', None]
     """
     array = pa.array(values, pa.binary())
-    if array.nbytes > MOST_BYTES:  # Arrow makes several arrays of what has more bytes than its offsets can count
+    if array.nbytes > MOST_BYTES:  # Arrow splits larger data into several arrays
         raise too_large(array.nbytes)
     return array
 
@@ -116,9 +117,9 @@ def too_large(nbytes: int) -> pa.ArrowCapacityError:
 
 
 def is_too_large(error: BaseException) -> bool:
-    """Whether an error says that more bytes were to go into one binary array than its offsets can count.
+    """Return whether an error means that a binary array would have more bytes than its offsets can count.
 
-    Whoever works on a chunk lets these errors through; the task begins anew with smaller chunks.
+    Code that processes a chunk must not catch these errors; the task starts again with smaller chunks.
     """
     if isinstance(error, pa.ArrowCapacityError):
         return True
@@ -126,28 +127,28 @@ def is_too_large(error: BaseException) -> bool:
 
 
 def nulls(count: int) -> Binary:
-    """A binary array of nothing but nulls."""
+    """Return a binary array of nulls."""
     return pa.nulls(count, pa.binary())
 
 
 def null_mask(values: Binary) -> BoolArray | None:
-    """Which values are null; None when none is."""
+    """Return which values are null; None if none is."""
     return values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
 
 
 def is_missing(values: Binary) -> BoolArray:
-    """Which values are null."""
+    """Return which values are null."""
     mask = null_mask(values)
     return np.zeros(len(values), np.bool_) if mask is None else mask
 
 
 def is_present(values: Binary) -> BoolArray:
-    """Which values are not null."""
+    """Return which values are not null."""
     return ~is_missing(values)
 
 
 def without_first(values: Binary, count: int) -> Binary:
-    """Each value without its first bytes.
+    """Return each value without its first bytes.
 
     >>> without_first(pa.array([b"abc", None, b"ab"], pa.binary()), 2).to_pylist()
     [b'c', None, b'']
@@ -156,12 +157,12 @@ def without_first(values: Binary, count: int) -> Binary:
 
 
 def without_last(values: Binary, count: int) -> Binary:
-    """Each value without its last bytes."""
+    """Return each value without its last bytes."""
     return pc.binary_replace_slice(values, -count, _BEYOND, b"")
 
 
 def items_at(data: NDArray[np.uint8], places: IntArray, kind: Any) -> NDArray[Any]:
-    """What bytes hold at some places, as items of a numpy type.
+    """Return the items of a numpy type at some places in bytes.
 
     >>> items_at(np.array([9, 1, 2, 3], np.uint8), np.array([1, 2]), ">u2").tolist()
     [258, 515]
@@ -172,12 +173,12 @@ def items_at(data: NDArray[np.uint8], places: IntArray, kind: Any) -> NDArray[An
 
 
 def take(values: Binary, rows: IntArray) -> Binary:
-    """The values of some rows; themselves when these are all rows in order."""
+    """Return the values of some rows; the same array if these are all rows in order."""
     return values if is_all(rows, len(values)) else values.take(pa.array(rows))
 
 
 def is_all(rows: IntArray, count: int) -> bool:
-    """Whether these are all of so many rows, in order.
+    """Return whether these are all of so many rows, in order.
 
     >>> is_all(np.array([0, 1, 2]), 3), is_all(np.array([0, 2, 1]), 3), is_all(np.array([0, 1]), 3)
     (True, False, False)
@@ -188,7 +189,7 @@ def is_all(rows: IntArray, count: int) -> bool:
 
 
 def first_numbers(values: Binary) -> IntArray:
-    """The first 8 bytes of values as numbers, big endian.
+    """Return the first 8 bytes of each value as a number, big endian.
 
     >>> first_numbers(pa.array([(7).to_bytes(8, "big") + b"key"], pa.binary())).tolist()
     [7]
@@ -198,7 +199,7 @@ def first_numbers(values: Binary) -> IntArray:
 
 
 def last_numbers(values: Binary) -> IntArray:
-    """The last 8 bytes of each value as a number, big endian; 0 where it is null. No value may be shorter.
+    """Return the last 8 bytes of each value as a number, big endian; 0 where it is null. No value may be shorter.
 
     >>> last_numbers(pa.array([b"key" + (7).to_bytes(8, "big")], pa.binary())).tolist()
     [7]
@@ -212,7 +213,7 @@ def last_numbers(values: Binary) -> IntArray:
 
 
 def slices(data: NDArray[np.uint8], start: IntArray, length: IntArray, valid: BoolArray | None = None) -> Binary:
-    """The bytes that lie in these places, as a binary array; null where not ``valid``.
+    """Return the bytes in these places as a binary array; null where not ``valid``.
 
     >>> data = np.frombuffer(b"onetwothree", np.uint8)
     >>> slices(data, np.array([6, 0]), np.array([5, 3])).to_pylist()
@@ -226,7 +227,7 @@ def slices(data: NDArray[np.uint8], start: IntArray, length: IntArray, valid: Bo
 
 
 def cut(data: NDArray[np.uint8], offsets: IntArray, valid: BoolArray | None = None) -> Binary:
-    """Bytes cut into a binary array at these offsets; null where not ``valid``."""
+    """Return bytes as a binary array, cut at these offsets; null where not ``valid``."""
     if offsets[-1] > MOST_BYTES:
         raise too_large(int(offsets[-1]))
     validity = None if valid is None or valid.all() else pa.array(valid).buffers()[1]
@@ -235,7 +236,7 @@ def cut(data: NDArray[np.uint8], offsets: IntArray, valid: BoolArray | None = No
 
 
 def offsets_of(lengths: IntArray) -> IntArray:
-    """Where parts of these lengths begin when they lie one behind the other, and where the last one ends.
+    """Return where concatenated parts of these lengths begin, and where the last one ends.
 
     >>> offsets_of(np.array([3, 0, 2])).tolist()
     [0, 3, 3, 5]
@@ -244,7 +245,8 @@ def offsets_of(lengths: IntArray) -> IntArray:
 
 
 def chained(first: IntArray, following: IntArray) -> IntArray:
-    """All places that are reached from the first ones, each from the one before; a place beyond the last is an end.
+    """Return all places reachable from the first ones, each through its predecessor. A place beyond the last ends a
+    chain.
 
     >>> chained(np.array([0]), np.array([2, 1, 3, 4])).tolist()
     [0, 2, 3]
@@ -253,14 +255,14 @@ def chained(first: IntArray, following: IntArray) -> IntArray:
     reached = np.zeros(count + 1, np.bool_)
     reached[first] = True
     jump = np.append(np.minimum(following, count), count)
-    while (jump[reached] < count).any():  # twice as far each time; places that are not reached may lead anywhere
+    while (jump[reached] < count).any():  # twice as far each time; unreachable places may point anywhere
         reached[jump[reached]] = True
         jump = jump[jump]
     return np.flatnonzero(reached[:count])
 
 
 def distinct(numbers: IntArray) -> IntArray:
-    """The distinct ones of some numbers, ascending; ``numpy.unique`` hashes them, which takes many times as long.
+    """Return the distinct numbers, ascending; ``numpy.unique`` hashes them, which takes many times as long.
 
     >>> distinct(np.array([7, 3, 7])).tolist()
     [3, 7]
@@ -275,7 +277,7 @@ _BEYOND = 2**31 - 1
 
 
 def concat(arrays: list[Binary]) -> Binary:
-    """One binary array of all of them."""
+    """Return one binary array of all of them."""
     if len(arrays) > 1 and (nbytes := sum(array.nbytes for array in arrays)) > MOST_BYTES:
         raise too_large(nbytes)
     return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
@@ -285,7 +287,7 @@ def concat(arrays: list[Binary]) -> Binary:
 
 
 class _Words:
-    """Little-endian words at any byte of some data, read for many places at once."""
+    """Reads little-endian words at many places of some bytes at once."""
 
     def __init__(self, where: Spans, width: int):
         data = where.data
@@ -302,7 +304,7 @@ class _Words:
         return self._view[places]
 
     def tail(self, places: IntArray, length: IntArray) -> NDArray[Any]:
-        """The first ``length`` bytes of the word at each place, the rest zero; length 0 reads nothing."""
+        """Return the first ``length`` bytes of the word at each place, the rest zero; length 0 reads nothing."""
         words: NDArray[Any] = self._view[np.where(length > 0, places, 0)] & self._mask[length]
         return words
 
@@ -312,7 +314,7 @@ _M = np.uint32(0x5BD1E995)
 
 
 def murmur2(keys: Binary) -> NDArray[np.uint32]:
-    """Kafka's murmur2 of every key, as ``org.apache.kafka.common.utils.Utils.murmur2`` has it.
+    """Return Kafka's murmur2 hash of every key, like ``org.apache.kafka.common.utils.Utils.murmur2``.
 
     >>> murmur2(pa.array([b"21", b"foobar", b""], pa.binary())).view(np.int32).tolist()
     [-973932308, -790332482, 275646681]
@@ -345,7 +347,7 @@ def _scramble(word: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 
 def partitions(keys: Binary, count: int, without_key: int | IntArray) -> IntArray:
-    """The partition of every key under Kafka's default partitioner; ``without_key`` where the key is null."""
+    """Return the partition of every key under Kafka's default partitioner; ``without_key`` for null keys."""
     placed: IntArray = (murmur2(keys) & np.uint32(0x7FFFFFFF)).astype(np.int64) % count
     missing = null_mask(keys)
     result: IntArray = placed if missing is None else np.where(missing, without_key % count, placed)
@@ -361,7 +363,7 @@ _ALL_BITS = 2**64 - 1
 
 
 def hash64(keys: Binary) -> HashArray:
-    """A 64-bit hash of every key, for tables in memory; never stored."""
+    """Return a 64-bit hash of every key, for tables in memory; never stored."""
     where = spans(keys)
     words = _Words(where, 8)
     h = where.length.astype(np.uint64) * _GOLD
@@ -377,12 +379,12 @@ def hash64(keys: Binary) -> HashArray:
 
 
 def hash64_pairs(hashes: HashArray, numbers: IntArray) -> HashArray:
-    """The hash of each key together with a number, such as a window's start."""
+    """Return the hash of each key together with a number, such as a window's start."""
     return _finish(_mix(hashes, numbers.view(np.uint64)))
 
 
 def hash64_one(key: bytes) -> int:
-    """What ``hash64`` gives for one key, without an array.
+    """Return the ``hash64`` of one key, without an array.
 
     >>> hash64(pa.array([b"Frankfurt"], pa.binary())).tolist() == [hash64_one(b"Frankfurt")]
     True
@@ -395,7 +397,7 @@ def hash64_one(key: bytes) -> int:
 
 
 def hash64_pair_one(hash_: int, number: int) -> int:
-    """What ``hash64_pairs`` gives for one hash and number."""
+    """Return the ``hash64_pairs`` of one hash and number."""
     h = (hash_ ^ (number & _ALL_BITS)) * _K1_INT & _ALL_BITS
     return _finish_one(h ^ h >> 32)
 

@@ -1,4 +1,4 @@
-"""Record batches: a chunk of records in one task's processing order, as columns."""
+"""Batches: a chunk of records in one task's processing order, as columns."""
 
 from __future__ import annotations
 
@@ -16,27 +16,28 @@ from penstock.messages import show
 from penstock.rows import Kind, Rows, if_absent, joined, of_kind
 
 Order = tuple[IntArray | int, ...]
-"""Where each record stands in the task's processing order: its position, then which branch and which of several
-results it is. Columns compare from left to right; a plain int stands for a column of that one number."""
+"""The place of each record in the task's processing order: its position, then its branch, then its index among the
+results of one input record, and so on. Columns compare from left to right; a plain int stands for a constant column.
+"""
 
 NO_RECORD = 2**62
-"""The position of what no input record caused, such as time that went on without one: after those of all records."""
+"""The position of results that no input record caused, for example by advancing time: after those of all records."""
 
 
 class Placement(NamedTuple):
-    """All keys of a batch belong, by Kafka's partitioner, to this partition of so many."""
+    """By Kafka's partitioner, all keys of a batch belong to this partition of so many."""
 
     partition: int
     partitions: int
 
 
 OF_CAUSE = -2
-"""The offset, in ``Batch.held``, of a record that comes from the very record that caused it."""
+"""Marker in ``held.offset``: the record has no separate origin; use that of the input record at its position."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origins(Rows):
-    """Where some records came from, as columns: topic, partition and offset; null and -1 for what no record caused."""
+    """The origins of records, as columns: topic, partition and offset; null and -1 for results without a cause."""
 
     topic: Any
     """An Arrow array of text."""
@@ -45,16 +46,16 @@ class Origins(Rows):
 
     @classmethod
     def alike(cls, count: int, offset: int = -1) -> Origins:
-        """So many places without a topic."""
+        """Return so many origins without a topic."""
         return cls(pa.nulls(count, pa.string()), np.full(count, -1), np.full(count, offset))
 
     def topic_bytes(self) -> IntArray:
-        """How long the topics' names are, 0 for none."""
+        """Return the lengths of the topics' names, 0 for none."""
         lengths: IntArray = pc.binary_length(self.topic).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
         return lengths
 
     def rows(self) -> Iterator[tuple[Any, int, int]]:
-        """Topic, partition and offset of each record."""
+        """Return topic, partition and offset of each record."""
         return zip(self.topic.to_pylist(), self.partition.tolist(), self.offset.tolist(), strict=True)
 
 
@@ -63,7 +64,7 @@ def take_order(order: Order, rows: IntArray) -> Order:
 
 
 def order_columns(order: Order, count: int, depth: int) -> list[IntArray]:
-    """An order of so many records as so many arrays."""
+    """Return an order of so many records as so many arrays."""
     columns = [np.full(count, c, np.int64) if isinstance(c, int) else c for c in order]
     return columns + [np.zeros(count, np.int64)] * (depth - len(columns))
 
@@ -84,7 +85,7 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 def no_headers(count: int) -> Any:
-    """The column of headers of so many records that have none."""
+    """Return the column of headers of so many records without any."""
     return pa.nulls(count, HEADERS)
 
 
@@ -92,10 +93,11 @@ def no_headers(count: int) -> Any:
 class Batch(Rows):
     """Some records of a stream.
 
-    ``position`` (the first column of ``order``) says which input record caused each one; it never decreases.
-    ``headers`` is an Arrow array of lists of (key, value) structs, or None when no record has any. ``held`` says where
-    each record came from where that is not the record that caused it, as behind a suppression, which sends on what came
-    before (``ProcessorRecordContext``); others have the offset ``OF_CAUSE``, and it is None when there are only others.
+    ``position`` (the first column of ``order``) is that of the input record that caused each one; it never decreases.
+    ``headers`` is an Arrow array of lists of (key, value) structs, or None if no record has any. ``held`` has the
+    origin of records that do not come from the record that caused them, as after a suppression, which sends earlier
+    records (``ProcessorRecordContext``). Other records have the offset ``OF_CAUSE`` there; ``held`` is None if all are
+    of that kind.
     """
 
     key: Column
@@ -108,11 +110,11 @@ class Batch(Rows):
         default=None, kw_only=True, metadata=if_absent(lambda count: Origins.alike(count, OF_CAUSE))
     )
     to_topic: Any = field(default=None, kw_only=True)
-    """At a sink: the topic that was chosen for each record, an array of text."""
+    """At a sink: the topic chosen for each record, an array of text."""
     to_partition: IntArray | None = field(
         default=None, kw_only=True, metadata=if_absent(lambda count: np.full(count, -1))
     )
-    """At a sink: the partition that was chosen for each record, -1 where Kafka's partitioner is to choose."""
+    """At a sink: the partition chosen for each record, -1 for the one that Kafka's partitioner chooses."""
 
     def __len__(self) -> int:
         return len(self.timestamp)
@@ -124,39 +126,39 @@ class Batch(Rows):
         return first
 
     def with_key(self, key: Column) -> Self:
-        """These records under other keys; they may belong to other partitions, unless the keys are those they had."""
+        """Return these records with other keys, which may belong to other partitions unless they are routed alike."""
         return self.with_columns(key=key, placed=self.placed if is_routed_alike(key, self.key) else None)
 
     def with_value(self, value: Column) -> Self:
         return self.with_columns(value=value)
 
     def as_changes(self, value: Column, timestamp: IntArray, old: Column | None) -> Changes:
-        """These records as changes of a table."""
+        """Return these records as changes of a table."""
         parts = (self.key, value, timestamp, self.order, self.headers, self.placed, old)
         return Changes(*parts, held=self.held)
 
     def on_branch(self, branch: int) -> Self:
-        """These records as they go down one of several branches."""
+        """Return these records as they go down one of several branches."""
         return self.with_columns(order=(*self.order, branch))
 
 
 @dataclass(frozen=True, slots=True)
 class Changes(Batch):
-    """Some updates of a table: ``value`` is the new value of the key, null when it was deleted.
+    """Some updates of a table: ``value`` is the new value of the key, null for a deletion.
 
-    ``old`` is the value before, None when nobody downstream asks for it. ``latest`` says which updates are, by their
-    timestamps, the latest of their keys; None when all are. Only versioned tables send others (KIP-914).
+    ``old`` is the previous value, None if no step below uses it. ``latest`` tells which updates are the newest of their
+    keys, by timestamp; None if all are. Only versioned tables send others (KIP-914).
     """
 
     old: Column | None = None
     latest: BoolArray | None = field(default=None, metadata=if_absent(lambda count: np.ones(count, np.bool_)))
 
     def only_latest(self) -> Self:
-        """Without the updates that came out of order: others are later by their timestamps."""
+        """Return the changes without out-of-order updates, which have older timestamps than others."""
         return self if self.latest is None else self.keep(self.latest).with_columns(latest=None)
 
     def as_stream(self) -> Batch:
-        """The new values as records of a stream."""
+        """Return the new values as records of a stream."""
         parts = (self.key, self.value, self.timestamp, self.order, self.headers, self.placed)
         return Batch(*parts, held=self.held)
 
@@ -165,7 +167,9 @@ AnyBatch = TypeVar("AnyBatch", bound=Batch)
 
 
 def merge(batches: list[Batch]) -> Batch:
-    """The records of several branches as one batch, in the order of depth-first, record-at-a-time processing."""
+    """Merge the records of several branches into one batch, in the order of depth-first, record-by-record
+    processing.
+    """
     batches = [batch for batch in batches if len(batch)]
     if len(batches) == 1:
         return batches[0]
@@ -174,17 +178,17 @@ def merge(batches: list[Batch]) -> Batch:
 
 
 def join(batches: list[AnyBatch]) -> AnyBatch:
-    """The records of batches, one after the other."""
+    """Concatenate batches."""
     return joined(type(batches[0]), batches)
 
 
 def header_list(headers: Iterable[tuple[str, bytes | None]] | None) -> list[dict[str, Any]] | None:
-    """A record's headers as Arrow takes them."""
+    """Return a record's headers in Arrow's form."""
     return [{"key": key, "value": value} for key, value in headers or ()] or None
 
 
 def why_no_headers(headers: Any) -> str:
-    """What is wrong with a record's headers as a user gave them; empty when nothing is.
+    """Return what is wrong with a user's headers for a record; empty if they are valid.
 
     >>> why_no_headers((("id", b"1"), ("none", None))), why_no_headers((("id", 5),))
     ('', "headers are a tuple of pairs of a name and bytes, such as (('id', b'5'),); got (('id', 5),)")
@@ -204,7 +208,7 @@ def _is_header(pair: Any) -> bool:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether something is text that can be written: half a surrogate pair is no UTF-8."""
+    """Return whether a value is text that can be encoded: half a surrogate pair is no UTF-8."""
     if not isinstance(value, str):
         return False
     try:
@@ -215,5 +219,5 @@ def _is_text(value: Any) -> bool:
 
 
 def pairs_of(found: list[dict[str, Any]] | None) -> tuple[tuple[str, bytes], ...]:
-    """A record's headers as users have them."""
+    """Return a record's headers in the users' form."""
     return tuple((item["key"], item["value"]) for item in found or ())

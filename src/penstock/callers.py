@@ -1,4 +1,4 @@
-"""Where in the user's own code a call of Penstock stands."""
+"""Finds the place in the user's code that called Penstock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PACKAGE = str(Path(__file__).resolve().parent) + os.sep
 
 
 class Place(str):
-    """A file and line, and which call of the line it is."""
+    """A file and line, with the call in that line."""
 
     call: object = None
 
@@ -30,13 +30,15 @@ def caller() -> str:
 
 
 def is_same_call(one: str, other: str) -> bool:
-    """Whether two places are the same call, which has run twice: in a loop, or in a cell of a notebook."""
+    """Return whether two places are the same call, which has run twice: in a loop, or in a cell of a notebook."""
     call = getattr(one, "call", None)
     return one == other and call is not None and call == getattr(other, "call", None)
 
 
 def _is_own(frame: FrameType) -> bool:
-    """Whether a frame runs this package's code, also through ``dataclasses``; constructors made there have no file."""
+    """Return whether a frame runs this package's code, also through ``dataclasses``; constructors made there have no
+    file.
+    """
     file = frame.f_code.co_filename
     return (
         file == dataclasses.__file__
@@ -46,5 +48,5 @@ def _is_own(frame: FrameType) -> bool:
 
 
 def is_own_file(filename: str) -> bool:
-    """Whether a file of source belongs to this package, not to the user."""
+    """Return whether a source file belongs to this package, not to the user."""
     return filename.startswith(_PACKAGE)

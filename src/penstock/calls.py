@@ -1,5 +1,6 @@
-"""Functions whose call does not do their work: async functions, which must be awaited, and generators, which must be
-iterated over. Where Penstock does neither, their call would do nothing, and its result would count as true."""
+"""Finds functions whose call does no work: async functions, which must be awaited, and generators, which must be
+iterated over. Where Penstock does neither, their call would do nothing, and its result would count as true.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +11,10 @@ from types import AsyncGeneratorType, CoroutineType, FunctionType, GeneratorType
 from typing import Any
 
 _RUNNERS = frozenset(("run", "run_until_complete", "run_coroutine_threadsafe", "run_sync", "async_to_sync", "send"))
-"""What a plain function names that runs the coroutine of the async function it wraps."""
+"""Names by which a plain function runs the coroutine of the async function it wraps."""
 _ASYNC = "Give a plain function; it may run async code to its end, with asyncio.run(...)"
 _DEPTH = 20
-"""How many decorators and partials are looked through."""
+"""How many decorators and partials are followed."""
 _OF_STORES = (
     "init", "close", "commit", "flush", "manages_offsets", "get_committed_offset", "new_transaction",
     "create_transaction", "put", "put_if_absent", "put_all", "delete", "get", "approximate_num_entries",
@@ -23,11 +24,11 @@ _READ_BY_STORES = ("range", "reverse_range", "all", "reverse_all", "prefix_scan"
 
 
 def why_unusable(call: Any, iterated: bool = False) -> str:
-    """Why a call of something does not do its work, and what to give instead; empty when it does.
+    """Return why a call does no work, and what to use instead; empty if it works.
 
     Args:
         call: a function, a method, a class, a partial, or an object with ``__call__``.
-        iterated: whether the results are iterated over, so that a generator function is welcome.
+        iterated: whether the results are iterated over, so that a generator function is allowed.
 
     >>> async def fetch(value): ...
     >>> why_unusable(fetch)[:17], why_unusable(len)
@@ -41,7 +42,7 @@ def why_unusable(call: Any, iterated: bool = False) -> str:
 
 
 def kind_of(call: Any) -> str:
-    """``async function``, ``async generator function`` or ``generator function``; empty for all others."""
+    """Return ``async function``, ``async generator function`` or ``generator function``; empty for all others."""
     for _ in range(_DEPTH):
         if isinstance(call, partial | partialmethod):
             call = call.func
@@ -56,7 +57,7 @@ def kind_of(call: Any) -> str:
             if wrapped is None or _runs(call):
                 return ""
             kind = kind_of(wrapped)
-            return kind if kind.startswith("async") else ""  # a wrapper may well make a list of what a generator gives
+            return kind if kind.startswith("async") else ""  # a wrapper may make a list from a generator
         else:
             own_call = getattr(type(call), "__call__", None)  # noqa: B004 - the method itself is what is looked into
             if not isinstance(own_call, FunctionType | staticmethod | classmethod | partialmethod):
@@ -87,13 +88,13 @@ def _plain(method: Any) -> Any:
 
 
 def _runs(wrapper: Any) -> bool:
-    """Whether a wrapper names something that runs what an async function gives."""
+    """Return whether a wrapper names something that runs an async function's result."""
     code = getattr(wrapper, "__code__", None)
     return code is not None and not _RUNNERS.isdisjoint((*code.co_names, *code.co_freevars))
 
 
 def why_methods_unusable(given: Any, *methods: str, iterated: bool = False) -> str:
-    """Why a method of an object or a class does not do its work when it is called; empty when all do."""
+    """Return why a call of an object's or class's method does no work; empty if all methods work."""
     for name in methods:
         why = why_unusable(getattr(given, name, None), iterated)
         if why:
@@ -102,12 +103,13 @@ def why_methods_unusable(given: Any, *methods: str, iterated: bool = False) -> s
 
 
 def why_store_unusable(store: Any) -> str:
-    """Why a method of a user's store does not do its work when it is called; empty when all do."""
+    """Return why a call of a user store's method does no work; empty if all methods work."""
     return why_methods_unusable(store, *_OF_STORES) or why_methods_unusable(store, *_READ_BY_STORES, iterated=True)
 
 
 def why_result_unusable(type_: type, iterated: bool = False) -> str:
-    """Why an object of a type that a plain function returned is no result, and what to return; empty when it is one.
+    """Return why an object of this type, returned by a plain function, is no result, and what to return; empty if it
+    is.
 
     >>> why_result_unusable(int)
     ''
@@ -120,12 +122,12 @@ def why_result_unusable(type_: type, iterated: bool = False) -> str:
 
 
 def wrong_results(results: Iterable[Any], iterated: bool = False) -> frozenset[type]:
-    """The types among some results that are no results."""
+    """Return the types of results that are no results."""
     return frozenset(type_ for type_ in set(map(type, results)) if why_result_unusable(type_, iterated))
 
 
 def refuse_result(result: Any, what: str = "the function", error: type[Exception] = TypeError) -> None:
-    """Raise an error for an object that has to be awaited or iterated over where nobody does."""
+    """Raise an error for an object that must be awaited or iterated over where Penstock does neither."""
     if result is None:
         return
     why = why_result_unusable(type(result))
@@ -135,7 +137,7 @@ def refuse_result(result: Any, what: str = "the function", error: type[Exception
 
 
 def close(result: Any) -> None:
-    """End a coroutine or generator that nobody will run, so that Python does not warn of it."""
+    """Close a coroutine or generator that will not run, so that Python does not warn about it."""
     end: Callable[[], Any] | None = getattr(result, "close", None)
     if end is not None and isinstance(result, CoroutineType | GeneratorType):
         end()

@@ -1,7 +1,7 @@
-"""Columns: the keys or the values of a batch, held as bytes, numbers or Python values, whichever is there already.
+"""Columns: the keys or the values of a batch, stored as bytes, numbers or Python values.
 
-Every column can give its bytes (``encoded``) and its Python values (``decoded``), and remembers what it worked out, so
-nothing is decoded before somebody looks inside, and nothing twice.
+Every column can return its bytes (``encoded``) and its Python values (``decoded``), and caches both, so no value is
+decoded before it is needed, or twice.
 """
 
 from __future__ import annotations
@@ -35,47 +35,47 @@ class Column(ABC):
 
     @abstractmethod
     def take(self, rows: IntArray) -> Column:
-        """The rows of these numbers, in their order."""
+        """Return the rows of these numbers, in their order."""
 
     def slice(self, start: int, stop: int) -> Column:
-        """The rows from one on until before another, without a copy where that can be."""
+        """Return the rows from `start` until before `stop`, without a copy if possible."""
         return self.take(np.arange(start, stop))
 
     @abstractmethod
     def null_mask(self) -> BoolArray | None:
-        """Which rows are null; None when none is."""
+        """Return which rows are null; None if none is."""
 
     @abstractmethod
     def encoded(self) -> Binary:
-        """The bytes."""
+        """Return the bytes."""
 
     @abstractmethod
     def decoded(self) -> list[Any]:
-        """The Python values."""
+        """Return the Python values."""
 
     def arrow(self) -> Any:
-        """The values as a typed Arrow array, for columnar functions."""
+        """Return the values as a typed Arrow array, for columnar functions."""
         return self.serde.arrow(self.encoded())
 
     def routing(self) -> Binary:
-        """The bytes that decide the partition."""
+        """Return the bytes that decide the partition."""
         return self.serde.routing(self.encoded())
 
     def where(self, keep: BoolArray) -> Column:
-        """These rows, null where not ``keep``."""
+        """Return these rows, null where not ``keep``."""
         if keep.all():
             return self
         data = pc.if_else(pa.array(keep), self.encoded(), pa.scalar(None, pa.binary()))
         return BytesColumn(data, self.serde)
 
     def join(self, others: list[Column]) -> Column:
-        """This column, then the others; in its own form if they all have it, else as bytes."""
+        """Return this column followed by the others; in its own form if they all have it, else as bytes."""
         every = [self, *others]
         if len({type(column) for column in every}) == 1:
             return self._join(every)
         try:
             return BytesColumn(concat([column.encoded() for column in every]), self.serde)
-        except SerdeError:  # of another type than the column says: who writes it, if anybody does, says so
+        except SerdeError:  # values of another type than the column's; encoding them raises the error
             return ValuesColumn([value for column in every for value in column.decoded()], self.serde)
 
     def _join(self, every: list[Any]) -> Column:
@@ -83,7 +83,7 @@ class Column(ABC):
 
 
 class BytesColumn(Column):
-    """Bytes as they came; decoded on demand, once."""
+    """Bytes as received; decoded once, on demand."""
 
     __slots__ = ("_data", "_values")
 
@@ -119,8 +119,10 @@ class BytesColumn(Column):
         return self._values
 
     def read(self) -> Column:
-        """The column as Kafka Streams' deserializers give it: null where the bytes decode to None. All are decoded only
-        if the serde may give None for any."""
+        """Return the column as Kafka Streams' deserializers would: null where the bytes decode to None.
+
+        All bytes are decoded only if the serde may return None for any.
+        """
         none = self.serde.null_rows(self._data)
         if self.serde.gives_none:
             none = np.array([row for row, value in enumerate(self.decoded()) if value is None], np.int64)
@@ -143,7 +145,7 @@ class BytesColumn(Column):
 
 
 class ValuesColumn(Column):
-    """Python values that a user's function returned; encoded on demand, once."""
+    """Python values that a user's function returned; encoded once, on demand."""
 
     __slots__ = ("_data", "_values")
 
@@ -185,7 +187,7 @@ class ValuesColumn(Column):
 
 
 class NumberColumn(Column):
-    """Numbers in a numpy array, as built-in aggregations make them."""
+    """Numbers in a numpy array, the results of built-in aggregations."""
 
     __slots__ = ("_data", "numbers", "valid")
 
@@ -282,7 +284,9 @@ class WindowedColumn(Column):
 
 
 def is_routed_alike(one: Column, other: Column) -> bool:
-    """Whether two columns are certain to have the same keys, record by record, as far as they decide the partition."""
+    """Return whether two columns certainly have the same keys, record by record, as far as the partition depends on
+    them.
+    """
     return _without_windows(one) is _without_windows(other)
 
 
@@ -291,18 +295,18 @@ def _without_windows(keys: Column) -> Column:
 
 
 def windows_of(keys: Column) -> tuple[IntArray, IntArray]:
-    """The starts and ends of the windows of windowed keys."""
+    """Return the starts and ends of the windows of windowed keys."""
     if isinstance(keys, WindowedColumn):
         return keys.start, keys.end
     if isinstance(keys.serde, WindowedSerde):
         return keys.serde.windows(keys.encoded())
-    windows = keys.decoded()  # of a user's type
+    windows = keys.decoded()  # a user's own type
     start, end = (np.array([getattr(window, side) for window in windows], np.int64) for side in ("start", "end"))
     return start, end
 
 
 def as_written(column: Column) -> Column:
-    """A column as it comes back from its bytes: null where ``encode`` gave None."""
+    """Return a column as read back from its bytes: null where ``encode`` gave None."""
     data = column.encoded()
     if not data.null_count:
         return column
@@ -312,19 +316,19 @@ def as_written(column: Column) -> Column:
 
 
 def pick(values: list[Any], rows: IntArray) -> list[Any]:
-    """The values with these numbers, in their order."""
+    """Return the values with these numbers, in their order."""
     if len(rows) < 2:
         return [values[row] for row in rows.tolist()]
     return list(itemgetter(*rows.tolist())(values))
 
 
 def null_column(count: int, serde: Serde = BYTES) -> Column:
-    """A column of nothing but nulls."""
+    """Return a column of nulls."""
     return BytesColumn(nulls(count), serde)
 
 
 def from_arrow(values: Any, serde: Serde) -> Column:
-    """A column of the Arrow array that a columnar function returned."""
+    """Return a column of the Arrow array that a columnar function returned."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     kind = values.type

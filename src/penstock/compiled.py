@@ -1,9 +1,9 @@
-"""Rules that go record by record, compiled into machine code by Numba.
+"""Compiles record-by-record rules into machine code with Numba.
 
-Numba is imported with this module, so only modules that need such rules import it, and only topologies that need these
-import them. The machine code is kept in a cache; where no folder for that can be written, each process compiles anew,
-which takes some seconds. Any number of processes may do either at once. Where Numba cannot be imported, the rules
-run as the Python that they are: the same results, but slower by far.
+Numba is imported with this module, so only modules with such rules import it, and only topologies that need these
+import them. The machine code is cached; if no cache folder is writable, each process compiles again, which takes some
+seconds. Any number of processes may do either at once. If Numba cannot be imported, the rules run as plain Python: the
+same results, but much slower.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penstock.arrays import IntArray
 
 try:
     import numba
-except ImportError:  # not installed, or not to be had for this version of Python
+except ImportError:  # not installed, or not available for this version of Python
     numba = None
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -49,9 +49,9 @@ elif hasattr(numba.core.options.DefaultOptions, "_nrt"):
 
 
 def compiled(*examples: Any) -> Callable[[F], F]:
-    """A function of numbers, arrays of numbers and tuples of these, compiled at once, or out of the cache.
+    """Compile a function of numbers, arrays of numbers and tuples of these, at once, or load it from the cache.
 
-    What it calls must be ``inlined`` and stand in the same module: the cache knows of changes in that file only.
+    Functions that it calls must be ``inlined`` and in the same module: the cache notices changes in that file only.
 
     Args:
         examples: for each parameter a value of its type.
@@ -74,7 +74,7 @@ def compiled(*examples: Any) -> Callable[[F], F]:
         for base in _bases():
             try:
                 return _cached(function, types, own_folder(base / _version(function)))
-            except Exception:  # nothing can be written there, the disk is full, a file is damaged: do without it
+            except Exception:  # the cache is not writable, the disk is full, or a file is damaged: compile without it
                 continue
         return numba.njit(types, **_OPTIONS)(function)  # type: ignore[no-any-return]
 
@@ -82,17 +82,17 @@ def compiled(*examples: Any) -> Callable[[F], F]:
 
 
 def inlined(function: F) -> F:
-    """A function that compiled ones of its module call."""
+    """Compile a function that compiled functions of its module call."""
     return function if numba is None else numba.njit(forceinline=True, **_OPTIONS)(function)
 
 
 def constant(number: int) -> int:
-    """A number that is no type of its own to compiled functions, for which they would be compiled anew."""
+    """Return an int64. Numba gives a plain literal its own type and compiles every caller again for it."""
     return np.int64(number)  # type: ignore[return-value]
 
 
 def table(size: int, kind: np.dtype[Any]) -> Any:
-    """Rows of zeros, whose fields compiled functions know as attributes.
+    """Return rows of zeros, whose fields compiled functions know as attributes.
 
     >>> table(2, np.dtype([("start", "i8"), ("count", "i8")]))["start"]
     array([0, 0])
@@ -102,7 +102,7 @@ def table(size: int, kind: np.dtype[Any]) -> Any:
 
 
 def column(rows: Any, name: str) -> IntArray:
-    """A field of all rows, in an array of its own.
+    """Return a field of all rows, in a separate array.
 
     >>> column(table(2, np.dtype([("start", "i4")])), "start")
     array([0, 0])
@@ -121,7 +121,7 @@ def _cached(function: F, types: tuple[Any, ...], folder: Path) -> F:
 
 
 def _bases() -> Iterator[Path]:
-    """Where the cache may be, best first."""
+    """Yield the possible cache folders, best first."""
     named = os.environ.get("NUMBA_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
     yield from (Path(folder) / "penstock" for folder in named if folder)
     home = os.environ.get("HOME")
@@ -131,7 +131,7 @@ def _bases() -> Iterator[Path]:
 
 
 def _version(function: Callable[..., Any]) -> str:
-    """What the machine code depends on: so whatever processes find in one folder, of one name, is the same."""
+    """Return a digest of everything that the machine code depends on: cache files of one name are always the same."""
     import llvmlite.binding as llvm
 
     source = inspect.getsource(inspect.getmodule(function) or function)
@@ -148,10 +148,10 @@ def _version(function: Callable[..., Any]) -> str:
 
 
 def own_folder(folder: Path) -> Path:
-    """A folder that only this user can write into, made if need be: what lies there is unpickled.
+    """Return a folder that only this user can write, created if necessary, because its files are unpickled.
 
     Raises:
-        PermissionError: others can.
+        PermissionError: others can write it.
     """
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Options of connections by their clients' own names; what is secret stands elsewhere until a connection is made."""
+"""Options of connections, by their clients' names. Secrets stay elsewhere until a connection is made."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ELSEWHERE = ("env:", "file:")
 
 
 def option_text(value: object) -> str:
-    """A value of an option as text.
+    """Return a value of an option as text.
 
     >>> option_text(True), option_text(5)
     ('true', '5')
@@ -21,23 +21,23 @@ def option_text(value: object) -> str:
 
 
 def is_elsewhere(value: str) -> bool:
-    """Whether a value only says where the value stands."""
+    """Return whether a value is only a reference to a variable or a file."""
     return value.startswith(_ELSEWHERE)
 
 
 def options_found(
     given: Mapping[str, str], prefix: str, what: str, environment: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """All options with their values, the secret ones too.
+    """Return all options with their values, including secrets.
 
     Args:
-        given: options by their names; they go before those of the environment.
-        prefix: how variables begin that are options as well.
-        what: whose options they are, for messages.
+        given: options by name; they override those of the environment.
+        prefix: the prefix of variables that are options as well.
+        what: the client, for messages.
         environment: the variables; those of this process by default.
 
     Raises:
-        ConfigError: a variable or a file that a value is to come from is not there.
+        ConfigError: a variable or a file with a value does not exist.
 
     >>> variables = {"APP_SASL_USERNAME": "me", "WORD": "secret"}
     >>> options_found({"sasl.password": "env:WORD"}, "APP_", "Kafka", variables)

@@ -1,4 +1,4 @@
-"""Durations as people write them: ``250``, ``timedelta(minutes=5)``, ``"10 minutes"``."""
+"""Durations in the forms that users write: ``250``, ``timedelta(minutes=5)``, ``"10 minutes"``."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def to_signed_ms(duration: Duration, what: str = "duration") -> int:
 
 
 def later(time: int, duration: Duration) -> int:
-    """A time so much later.
+    """Return a time plus a duration.
 
     Raises:
-        ConfigError: it lies behind the end of time.
+        ConfigError: the result is after the end of time.
     """
     ms = time + to_ms(duration)
     if ms > MAX_MS:

@@ -1,11 +1,10 @@
-"""Named points at which a test can have this process killed, as by ``kill -9``, stopped, as a machine that sleeps, or
-its disk full.
+"""Named crash points, where tests kill this process, as ``kill -9`` does, stop it, like a machine that sleeps, or fill
+its disk.
 
-``PENSTOCK_CRASH_AT=after-manifest:3`` kills the process when it comes to the point for the third time;
-``after-manifest:3:FILE`` only the first process to do so, of all that see the file; several, with commas between them,
-at each of these points. ``PENSTOCK_STOP_AT`` stops it there until somebody sends it ``SIGCONT``. From
-``PENSTOCK_FULL_AT`` on nothing of Penstock's can be written any more by this process. Without the variables a point
-costs three looks into a dictionary.
+``PENSTOCK_CRASH_AT=after-manifest:3`` kills the process when it reaches the point for the third time.
+``after-manifest:3:FILE`` kills only the first such process of all that share the file. Several points are separated by
+commas. ``PENSTOCK_STOP_AT`` stops the process there until it gets ``SIGCONT``. After ``PENSTOCK_FULL_AT`` this process
+can write no file of Penstock. Without the variables a point costs three dictionary look-ups.
 """
 
 from __future__ import annotations
@@ -31,41 +30,40 @@ POINTS = (
     "during-snapshot",
     "after-snapshot",
 )
-"""Those of every commit, in the order in which it comes to them."""
+"""Points of every commit, in order."""
 
 CIRCLE_POINTS = ("before-lap", "after-lap")
-"""Those of a commit that only sub-topologies have which send to each other in a circle: around what a task does between
-two times at which it waits for the others."""
+"""Points of commits with circles: around a task's work between two waits for the others."""
 
 BESIDE_POINTS = ("awaits-publish",)
-"""Those of a commit that only a loop has, which publishes beside the next commit: where that waits for it."""
+"""Points of commits whose publishing runs beside the next commit: where that one waits for it."""
 
 AT_LEAST_ONCE_POINTS = ("before-offsets",)
-"""Those of a commit that only ``processing_guarantee="at_least_once"`` has: between its two manifests."""
+"""Points of commits with ``processing_guarantee="at_least_once"``: between the two manifests."""
 
 STORE_POINTS = ("before-store-commit", "after-store-commit")
-"""Those of a local commit, and of a restore, that only stores that users bring have."""
+"""Points of local commits and restores with users' own stores."""
 
 SLOT_POINTS = ("after-order", "before-answer", "after-answer")
-"""Those of an order that goes from the driver to a slot, and its answer."""
+"""Points of an order from the driver to a slot, and of its answer."""
 
 START_POINTS = ("before-take-over", "after-take-over", "after-sweep")
-"""Those of a start, in its order."""
+"""Points of a start, in order."""
 
 EVOLUTION_POINTS = ("during-evolution",)
-"""Those of a start whose topology has changed so that state has to be written anew: after each task."""
+"""Points of a start with a changed topology that writes state again: after each task."""
 
 RESET_POINTS = ("before-reset", "after-reset")
-"""Those of a reset: around the manifest that it is, behind which outputs are emptied."""
+"""Points of a reset: around its manifest, after which outputs are emptied."""
 
 PUT_ASIDE_POINTS = ("before-put-aside", "after-put-aside")
-"""Those of putting records aside that a broker refuses: around the manifest that it is."""
+"""Points of dropping or dead-lettering records that a broker refuses: around the new manifest."""
 
 RESCALE_POINTS = ("during-rescale", "before-rescale")
-"""Those of a rescale: before each task's rows are kept, and before the manifest that makes all of them count."""
+"""Points of a rescale: before each task's rows are stored, and before the manifest that makes all of them count."""
 
 listener: Callable[[str], None] | None = None
-"""What tests inside this process have called at every point."""
+"""Tests inside this process set a function here, which is called at every point."""
 
 LOG_POINTS = (
     "before-merge-file",
@@ -79,10 +77,10 @@ LOG_POINTS = (
     "after-state",
     "before-entry-goes",
 )
-"""Those of the file log while it keeps topics small, which it does beside the commits."""
+"""Points of the file log's upkeep, which runs beside the commits."""
 
 KAFKA_POINTS = ("before-transaction", "in-transaction", "after-transaction")
-"""Those of publishing to Kafka: all records are sent in a transaction that ends between the last two."""
+"""Points of publishing to Kafka: all records are sent in a transaction that ends between the last two."""
 
 ALL_POINTS = frozenset(
     POINTS
@@ -108,16 +106,16 @@ _is_full = False
 
 
 def check_disk() -> None:
-    """Raise what a full disk raises, if it is one by now; called wherever something is about to be written."""
+    """Raise a full disk's error, if the disk is set to be full; called before every write."""
     if _is_full:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def crash_point(name: str) -> None:
-    """Kill or stop this process here, or fill its disk, if it was told to.
+    """Kill or stop this process here, or fill its disk, if the environment says so.
 
     Raises:
-        ValueError: the point is none of ``ALL_POINTS``, so no test would come to it.
+        ValueError: the point is not in ``ALL_POINTS``, so no test would reach it.
     """
     if name not in ALL_POINTS:
         raise ValueError(f"there is no crash point {name!r}; add it to faults.py, where tests find it")

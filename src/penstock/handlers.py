@@ -1,4 +1,4 @@
-"""What becomes of records that fail: handlers for deserialization, processing and production (KIP-161, KIP-1033)."""
+"""Handlers of failed records: for deserialization, processing and production (KIP-161, KIP-1033)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS = (DESERIALIZATION, PROCESSING, PRODUCTION)
 
 
 class HandlerResponse(StrEnum):
-    """What a handler answers; the plain words do as well.
+    """The answer of a handler; the plain strings work too.
 
     >>> HandlerResponse("continue") is HandlerResponse.CONTINUE
     True
@@ -33,7 +33,7 @@ class HandlerResponse(StrEnum):
 
 
 class ErrorHandlerContext(NamedTuple):
-    """What a handler is told of a record that failed (``ErrorHandlerContext``).
+    """The facts about a failed record for its handler (``ErrorHandlerContext``).
 
     >>> from penstock import StreamsBuilder
     >>> from penstock.testing import TopologyTestDriver
@@ -83,18 +83,18 @@ _CHOICES = {
 
 @dataclass(frozen=True)
 class Handlers:
-    """What is done about each kind of error, and where dead letters go."""
+    """The handler of each kind of error, and the topic of dead letters."""
 
     by_kind: dict[str, str | Handler] = field(default_factory=lambda: dict.fromkeys(KINDS, "fail"))
     dead_letter_topic: str = ""
     counts: bool = True
-    """Whether dead letters are written; another task may do that."""
+    """Whether this task writes dead letters; otherwise another task does."""
 
     def answer(self, context: Callable[[], ErrorHandlerContext], kind: str) -> str:
-        """``fail``, ``continue`` or ``dead_letter``.
+        """Return ``fail``, ``continue`` or ``dead_letter``.
 
         Raises:
-            ConfigError: the handler answers something else, or ``dead_letter`` where there is no such topic.
+            ConfigError: the handler returns something else, or ``dead_letter`` without such a topic.
         """
         handler = self.by_kind[kind]
         if isinstance(handler, str):
@@ -111,7 +111,7 @@ class Handlers:
         return self._counted(str(answer))
 
     def always_fail(self, kind: str) -> bool:
-        """Whether errors of a kind stop the program, whatever they are."""
+        """Return whether all errors of a kind stop the program."""
         return self.by_kind[kind] == HandlerResponse.FAIL
 
     def _counted(self, answer: str) -> str:
@@ -119,10 +119,10 @@ class Handlers:
 
 
 def handler_of(given: Any, setting: str, dead_letter_topic: str) -> str | Handler:
-    """A handler as a setting says it.
+    """Return the handler for a setting's value.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: the value is no handler.
     """
     if isinstance(given, str) and given in _CHOICES:
         return _CHOICES[given]
@@ -141,7 +141,7 @@ def handler_of(given: Any, setting: str, dead_letter_topic: str) -> str | Handle
 
 
 def _named(name: str, setting: str) -> Any:
-    """What a text such as ``package.module:name`` means."""
+    """Import the object of a text such as ``package.module:name``."""
     module, colon, attribute = name.partition(":")
     if not colon:
         raise ConfigError(_expected(setting, name))

@@ -1,7 +1,7 @@
-"""Names that are not here: what to write instead of those that Kafka Streams has in Java, and what was meant otherwise.
+"""Suggests what to write instead of Kafka Streams' Java names, and instead of misspelled ones.
 
-Classes that users know inherit ``KafkaNames``: an attribute that is not there is answered with its Python spelling,
-with what stands for it here, or with the name that is most like it.
+Public classes inherit ``KafkaNames``: a missing attribute raises an error with its Python spelling, its replacement
+here, or the most similar name.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ _WAYS: dict[str, dict[str, str]] = {
 
 
 def of_module(name: str) -> str:
-    """What to write instead of a name that users expect in ``penstock``; empty for names that nobody would.
+    """Return what to write instead of a name that users expect in ``penstock``; empty for unexpected names.
 
     >>> of_module("KeyValue")
     'a pair is a tuple: (key, value)'
@@ -165,11 +165,11 @@ _WINDOWED = "a windowed key is Windowed(key, start, end), with the times in mill
 
 
 def of_java(line: str, problem: str) -> str:
-    """What to write instead of a line that fails with a TypeError because it is written as in Java; empty for others.
+    """Return what to write instead of a line with Java syntax that fails with a TypeError; empty for other lines.
 
     Args:
         line: the line of source.
-        problem: what the error says.
+        problem: the error message.
 
     >>> of_java("total += record.value()", "'int' object is not callable")
     'it is no method here: .value without parentheses'
@@ -183,12 +183,12 @@ def of_java(line: str, problem: str) -> str:
 
 
 def is_imported(frame: FrameType) -> bool:
-    """Whether a frame is at a ``from ... import``, which does not show what an AttributeError says."""
+    """Return whether a frame is at a ``from ... import``, which does not show an AttributeError's message."""
     return dis.opname[frame.f_code.co_code[frame.f_lasti]] == "IMPORT_FROM"
 
 
 def snake_case(name: str) -> str:
-    """A name of Java's in Python's spelling.
+    """Return a Java name in Python's spelling.
 
     >>> snake_case("groupByKey"), snake_case("ofSizeAndGrace"), snake_case("toString")
     ('group_by_key', 'of_size_and_grace', 'to_string')
@@ -197,17 +197,17 @@ def snake_case(name: str) -> str:
 
 
 def advice(classes: Iterable[str], name: str, known: Iterable[str]) -> str:
-    """What to write instead of an attribute that is not there, with what stands in front of it; empty for no idea.
+    """Return what to write instead of a missing attribute, with a separator in front; empty without an idea.
 
     Args:
         classes: the names of the object's classes, its own first.
-        known: the attributes that there are.
+        known: the existing attributes.
 
     >>> advice(["KTable"], "toStream", ["to_stream"]), advice(["KTable"], "to", [])
     ("; did you mean 'to_stream'?", '; say to_stream() first: to_stream().to(...)')
     """
     names, spelled = set(known), snake_case(name)
-    for candidate in (spelled, spelled + "_"):  # ``as`` and ``with`` are words of Python
+    for candidate in (spelled, spelled + "_"):  # ``as`` and ``with`` are keywords of Python
         if candidate != name and candidate in names:
             return f"; did you mean {candidate!r}?"
     for one in classes:
@@ -219,10 +219,10 @@ def advice(classes: Iterable[str], name: str, known: Iterable[str]) -> str:
 
 
 def missing(of: type, name: str, is_class: bool = False) -> AttributeError:
-    """The error for an attribute that a class or its objects do not have."""
+    """Return the error for an attribute that a class or its objects do not have."""
     what = f"type object {of.__name__!r}" if is_class else f"{of.__name__!r} object"
     text = f"{what} has no attribute {name!r}"
-    if name.startswith("_"):  # Python asks, or a notebook
+    if name.startswith("_"):  # Python or a notebook asks
         return AttributeError(text)
     return AttributeError(text + advice([one.__name__ for one in of.__mro__], name, dir(of)))
 
@@ -238,16 +238,16 @@ class _KafkaNames(type):
             super().__init__(name, bases, members)
 
         def __setattr__(cls, name: str, value: Any) -> None:
-            super().__setattr__(name, told_of(name, value) if name == "__init__" else value)  # dataclasses make one
+            super().__setattr__(name, told_of(name, value) if name == "__init__" else value)  # dataclasses create one
 
         def __getattr__(cls, name: str) -> Any:
             raise missing(cls, name, is_class=True)
 
 
 class KafkaNames(metaclass=_KafkaNames):
-    """What says what to write where somebody writes a name that its objects do not have, or calls a method wrongly.
+    """Base of classes whose errors suggest what to write instead of a missing name or a wrong call.
 
-    ``class Fast(KafkaNames, telling=False)`` leaves the calls alone, for methods that are called for each record.
+    ``class Fast(KafkaNames, telling=False)`` does not check calls, for methods that are called for each record.
     """
 
     __slots__ = ()

@@ -1,6 +1,6 @@
-"""What a path or a URL that a user gives may be: one place judges all of them, for every argument, setting and option.
+"""Checks every path and URL from users in one place, for all arguments, settings and options.
 
-A folder is a path, or ``file:///path``. Topics lie in a folder or in Kafka, commits in a folder or an object store, and
+A folder is a path, or ``file:///path``. Topics are in a folder or in Kafka, commits in a folder or an object store, and
 the progress of a Spark query wherever Spark can write. Everything else is refused under the name of its argument: no
 URL ever becomes a folder called ``s3:``.
 """
@@ -17,7 +17,7 @@ from penstock.masking import masked
 
 KAFKA = "kafka"
 _SLASHED = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
-"""A URL, also one that lost a slash because it went through ``Path``."""
+"""A URL, also one that lost a slash in a ``Path``."""
 _KNOWN = re.compile(
     r"(kafka|file|https?|ftp|s3[an]?|gc?s|az|azure|adls?|abfss?|wasbs?|o3fs|ofs|oss|hdfs|webhdfs|viewfs|dbfs|memory):",
     re.I,
@@ -30,7 +30,7 @@ _AS_LOG = "Topics lie in a folder, or in Kafka: kafka://host:9092"
 
 
 def scheme_of(where: object) -> str | None:
-    """The scheme of a URL in lower case; None for a path.
+    """Return the scheme of a URL in lower case; None for a path.
 
     >>> scheme_of("S3://bucket/app"), scheme_of(Path("kafka://host:9092")), scheme_of("folder/2024-01-01T10:30")
     ('s3', 'kafka', None)
@@ -40,12 +40,12 @@ def scheme_of(where: object) -> str | None:
 
 
 def folder(where: object, argument: str, hint: str = "") -> Path:
-    """The folder that is meant: a path, or ``file:///path``.
+    """Return the folder: a path, or ``file:///path``.
 
     Args:
-        where: what the user gave.
+        where: the user's value.
         argument: its name, for the message.
-        hint: where the user may put such a URL.
+        hint: where the user may use such a URL.
 
     Raises:
         ConfigError: it is a URL of something else.
@@ -62,7 +62,7 @@ def folder(where: object, argument: str, hint: str = "") -> Path:
 
 
 def log_place(where: object, argument: str = "log") -> Path | str:
-    """Where topics lie: a folder, or ``kafka://host:port`` as text.
+    """Return the place of topics: a folder, or ``kafka://host:port`` as text.
 
     Raises:
         ConfigError: it is a URL of something else.
@@ -78,7 +78,7 @@ def log_place(where: object, argument: str = "log") -> Path | str:
 
 
 def checkpoint_place(where: object, argument: str = "checkpoint") -> str:
-    """Where commits lie: a folder, or the URL of an object store.
+    """Return the place of commits: a folder, or the URL of an object store.
 
     Raises:
         ConfigError: it is a URL of something else.
@@ -101,7 +101,7 @@ def checkpoint_place(where: object, argument: str = "checkpoint") -> str:
 
 
 def spark_path(where: object, argument: str = "checkpoint") -> str:
-    """Where Spark keeps something: a URL as it is, for any file system that Spark has; a path as a whole one.
+    """Return a place for Spark's files: a URL unchanged, for any file system that Spark has; a path as an absolute one.
 
     Raises:
         ConfigError: Spark cannot write there, or a ``Path`` holds a URL.

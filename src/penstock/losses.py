@@ -1,7 +1,7 @@
-"""Records that did not go on: dropped by Kafka's rules, skipped because they failed, or sent to the dead letters.
+"""Lost records: dropped by Kafka's rules, skipped because they failed, or sent to the dead letters.
 
-KIP-328 decides what they are called: late and expired records have counters of their own, and none of the dropped ones
-counts as skipped.
+KIP-328 defines their names: late and expired records have separate counters, and dropped records never count as
+skipped.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Loss(NamedTuple):
 
     @property
     def done(self) -> str:
-        """What was done with them."""
+        """The verb for these records."""
         return _DONE[self.metric]
 
     @property
@@ -48,15 +48,16 @@ class Loss(NamedTuple):
 
     @property
     def why(self) -> str:
-        """What the reason means, and what helps."""
+        """The meaning of the reason, and a remedy."""
         if self.metric in (SKIPPED, DEAD_LETTERS) and self.reason not in _WHY:
             return f"the step raised {self.reason}, or the record did not decode; mend the function or the records"
         return _WHY.get(self.reason, "Kafka Streams' rules drop such records here")
 
     @property
     def exceeds_a_limit(self) -> bool:
-        """Whether it is more than a null key or the like, which a program may well count on, and more than a record
-        that is late, of which KIP-328 has nothing said above ``DEBUG``."""
+        """Whether a limit was exceeded. A null key or the like, which a program may expect, is no limit; nor is a late
+        record, which KIP-328 reports only at ``DEBUG``.
+        """
         return self.metric not in (DROPPED, LATE)
 
     def to_dict(self) -> dict[str, Any]:
@@ -95,7 +96,7 @@ _WHY = {
 
 
 def losses_of(labelled: Mapping[str, int]) -> dict[str, Loss]:
-    """What the figures of a manifest say of records that did not go on, by the labels of the figures."""
+    """Return the losses in the metrics of a manifest, by the labels of the metrics."""
     found = {}
     for label, figure in labelled.items():
         if figure and label.endswith(_COUNTERS):
@@ -105,7 +106,7 @@ def losses_of(labelled: Mapping[str, int]) -> dict[str, Loss]:
 
 
 def together(losses: Iterable[Loss]) -> tuple[Loss, ...]:
-    """The losses of all tasks, by metric, step and reason, the most records first.
+    """Add up the losses of all tasks, by metric, step and reason, the most records first.
 
     >>> a, b = Loss("dropped-records-total", "a", "null-key", 1), Loss("dropped-records-total", "b", "null-key", 2)
     >>> [loss.records for loss in together([a, b, a])], together([a, b, a])[0].node
@@ -118,7 +119,7 @@ def together(losses: Iterable[Loss]) -> tuple[Loss, ...]:
 
 
 def since(before: Iterable[Loss], now: Iterable[Loss]) -> tuple[Loss, ...]:
-    """What was lost between two looks."""
+    """Return the losses between two moments."""
     less = (loss._replace(records=-loss.records) for loss in before)
     return tuple(loss for loss in together([*now, *less]) if loss.records)
 
@@ -130,14 +131,17 @@ def _metric(name: str, reason: str) -> str:
 
 
 def _lookups_of(labelled: Mapping[str, int]) -> list[Loss]:
-    """Look-ups that a history did not reach; their records are not lost, a left join has them with null (KIP-914)."""
+    """Return look-ups beyond a store's history. Their records are not lost: a left join has them with null
+    (KIP-914).
+    """
     labels = [label for label in labelled if label.endswith(f"|{BEYOND_HISTORY}")]
     return [Loss(BEYOND_HISTORY, label.split("|")[1], "history-retention", labelled[label]) for label in labels]
 
 
 class LossCounter:
-    """What was lost since a start, told after every commit; and, at most once a minute, in a warning, together with
-    look-ups that a versioned store's history did not reach."""
+    """Counts the losses since a start, after every commit. At most once a minute it logs a warning, which includes
+    look-ups beyond a versioned store's history.
+    """
 
     def __init__(self, application_id: str, labelled: Mapping[str, int]):
         self._application_id = application_id
@@ -146,7 +150,7 @@ class LossCounter:
         self._next = float("-inf")
 
     def after(self, commit: int, labelled: Mapping[str, int]) -> tuple[Loss, ...]:
-        """The losses since the start, after a commit with these figures."""
+        """Return the losses since the start, after a commit with these metrics."""
         now = tuple(losses_of(labelled).values())
         self._warn(commit, (*now, *_lookups_of(labelled)))
         return since(self._first, now)

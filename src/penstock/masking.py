@@ -1,4 +1,4 @@
-"""URLs without the keys in them: for errors, logs and everything else that people read."""
+"""Hides secrets in URLs: for errors, logs and all other output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PARAMETER = re.compile(r"([?&;]([^=&;\s?]+)=)([^&;\s]+)")
 
 
 def masked(text: str) -> str:
-    """A text with the secrets masked in every URL that is in it.
+    """Return a text with the secrets masked in every URL in it.
 
     >>> masked("cannot read s3://key:secret@bucket/app?region=eu&secret_access_key=abc today")
     'cannot read s3://****@bucket/app?region=eu&secret_access_key=**** today'

@@ -1,4 +1,4 @@
-"""What stands in messages for values and errors that may be anything: never long, and never a failure of its own."""
+"""Shows arbitrary values and errors in messages: never long, and without failing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST = 200
 
 
 def show(value: Any, most: int = _MOST) -> str:
-    """A value as Python writes it, cut off where it is long.
+    """Return the repr of a value, cut off if it is long.
 
     >>> show("text"), show(b"x" * 100, 6)
     ("'text'", "b'xxxxxx...'")
@@ -25,13 +25,13 @@ def show(value: Any, most: int = _MOST) -> str:
         text = repr(value)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # a user's __repr__, or what is nested too deeply
+    except BaseException as error:  # a user's __repr__ failed, or the value is nested too deeply
         return f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
     return _plain(text if len(text) <= most else text[:most] + "...")
 
 
 def said(error: BaseException) -> str:
-    """What an error says by itself."""
+    """Return the message of an error."""
     try:
         return str(error)
     except KeyboardInterrupt:
@@ -41,7 +41,7 @@ def said(error: BaseException) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """What an error says, with its type where it is not one of ours.
+    """Return the message of an error, with its type if it is not one of ours.
 
     >>> describe(KeyError("name"))
     "KeyError: 'name'"
@@ -53,7 +53,7 @@ def describe(error: BaseException) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A guess at what was meant by a name that is not known.
+    """Guess which known name was meant.
 
     >>> nearest("on_eror", ["on_error", "log_dir"]), nearest("x", ["on_error"])
     (" (did you mean 'on_error'?)", '')
@@ -63,5 +63,5 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text that can be written anywhere: half a surrogate pair is no UTF-8."""
+    """Return text that can always be encoded: half a surrogate pair is no UTF-8."""
     return text.encode("utf-8", "backslashreplace").decode()

@@ -1,8 +1,8 @@
-"""The names of figures: those of Kafka Streams 4.3, with their groups and recording levels, and those that only the
-KIPs or Penstock know.
+"""The names of metrics: those of Kafka Streams 4.3, with their groups and recording levels, and those that only the
+KIPs or Penstock define.
 
-Figures of 4.3 are given under the names, groups and tags that it registers itself. Those that only the texts know
-(KIP-328, KIP-914, KIP-655) stay under the groups and tags of the texts.
+Metrics of 4.3 have the names, groups and tags that it registers itself. Those that only the KIPs' texts define
+(KIP-328, KIP-914, KIP-655) have the groups and tags of the texts.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 RECORDING_LEVELS = ("INFO", "DEBUG", "TRACE")
-"""As in Kafka Streams: each has those before it."""
+"""As in Kafka Streams: each includes the previous ones."""
 
 GROUPS = {
     "client": "stream-metrics",
@@ -20,7 +20,7 @@ GROUPS = {
     "topic": "stream-topic-metrics",
     "state": "stream-state-metrics",
 }
-"""By the scope of a figure."""
+"""By the scope of a metric."""
 
 OF_KAFKA: dict[str, dict[str, str]] = {
     "client": {"recording-level": "INFO"},
@@ -74,7 +74,7 @@ OF_KAFKA: dict[str, dict[str, str]] = {
         "record-e2e-latency-max": "TRACE",
     },
 }
-"""What is given of Kafka Streams 4.3, by scope and name, with its recording level."""
+"""The metrics of Kafka Streams 4.3 that exist here, by scope and name, with their recording levels."""
 
 _COUNTED, _MEASURED, _NOW = ("-total", "-rate"), ("-avg", "-min", "-max"), ("-current",)
 
@@ -96,8 +96,9 @@ OF_THE_TEXTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "estimate-num-keys": ("INFO", _NOW),
     "state-bytes": ("INFO", _NOW),
 }
-"""What 4.3 does not have, or has in another group only, by step, store or buffer: without the endings of the names,
-with its recording level and the endings that there are."""
+"""Metrics that 4.3 does not have, or only in another group, by step, store or buffer: the names without their endings,
+with the recording level and the existing endings.
+"""
 
 NOT_GIVEN: dict[str, str] = {
     "version, commit-id, application-id, process-id, topology-description, state": "are texts; `penstock status` and "
@@ -114,13 +115,13 @@ NOT_GIVEN: dict[str, str] = {
     "num-keys, block-cache-*, *-mem-table*, *-sst-files-size, bytes-read-*, compaction-*, ...": "are RocksDB's own; "
     "state-bytes has the size of a store in memory and on disk",
 }
-"""What 4.3 has beside these, and why it is not here."""
+"""Further metrics of 4.3, and why they do not exist here."""
 
 _ENDINGS = ("-total", "-rate", "-avg", "-max", "-min", "-current")
 
 
 def stem(name: str) -> str:
-    """A figure's name without what says how it is measured.
+    """Return a metric's name without the ending for the kind of measurement.
 
     >>> stem("record-lateness-max"), stem("recording-level")
     ('record-lateness', 'recording-level')
@@ -129,13 +130,13 @@ def stem(name: str) -> str:
 
 
 def level_of(scope: str, name: str) -> str:
-    """The recording level of a figure; one without a scope is of a node, or of the texts."""
+    """Return the recording level of a metric; one without a scope belongs to a node, or to the texts."""
     kafkas = OF_KAFKA[scope or "node"].get(name)
     return kafkas or OF_THE_TEXTS.get(stem(name), ("INFO",))[0]
 
 
 def is_recorded_at(level: str, of_figure: str) -> bool:
-    """Whether figures of a level are given where a setting says so much.
+    """Return whether metrics of a level are recorded at a setting's level.
 
     >>> is_recorded_at("DEBUG", "INFO"), is_recorded_at("INFO", "DEBUG")
     (True, False)
@@ -144,12 +145,12 @@ def is_recorded_at(level: str, of_figure: str) -> bool:
 
 
 def has_rate(scope: str, name: str) -> bool:
-    """Whether a total has a rate: in 4.3, or of the texts."""
+    """Return whether a total has a rate: in 4.3, or in the texts."""
     return name.replace("-total", "-rate") in OF_KAFKA[scope] if scope else True
 
 
 def names() -> Iterator[tuple[str, str]]:
-    """All figures that there may be: scope, nothing for those of steps and of the texts, and name."""
+    """Yield all possible metrics: the scope, empty for those of steps and of the texts, and the name."""
     for scope, kafkas in OF_KAFKA.items():
         yield from ((scope if scope != "node" else "", name) for name in kafkas)
     for one, (_, endings) in OF_THE_TEXTS.items():

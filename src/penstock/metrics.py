@@ -1,9 +1,9 @@
-"""What the engine counts and measures: names and tags, and how figures add up from commit to commit.
+"""Counters and measurements of the engine: names and tags, and how they add up from commit to commit.
 
-Every commit's manifest holds all figures since the application's first start, so a crash neither loses nor repeats
-any. A name's ending says how it goes on: ``-max`` and ``-min`` keep the extreme, ``-current`` the newest, all others
-add up. An average is kept as ``-sum`` and ``-recordings`` and becomes ``-avg`` when somebody looks. A ``-rate`` goes
-with each ``-total`` of a running application; the wall clock is in it, so it is kept nowhere.
+Every commit's manifest holds all metrics since the application's first start, so a crash neither loses nor repeats any.
+The ending of a name says how it is combined: ``-max`` and ``-min`` keep the extreme, ``-current`` the newest, all
+others add up. An average is stored as ``-sum`` and ``-recordings`` and becomes ``-avg`` on reading. Each ``-total`` of
+a running application has a ``-rate``, which depends on the wall clock and is not stored.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ SKIPPED = "skipped-records-total"
 DEAD_LETTERS = "dead-letter-records-total"
 DUPLICATES = "duplicates-dropped-total"
 BEYOND_HISTORY = "beyond-history-lookups-total"
-"""Look-ups as of a time that a versioned store's history retention no longer reaches, and that found nothing."""
+"""Look-ups as of a time beyond a versioned store's history retention, which found nothing."""
 LATENESS = "record-lateness"
 PROCESSED = "process-total"
 """Records that reached a step."""
 STATE_ROWS = "estimate-num-keys-current"
 STATE_BYTES = "state-bytes-current"
-"""What a store has in memory and on disk, about."""
+"""Approximate bytes of a store in memory and on disk."""
 E2E_LATENCY = "record-e2e-latency"
 """Between a record's timestamp and the wall clock when it is read, or reaches a sink."""
 PUNCTUATED = "punctuate-total"
 COMMITS = "|||thread:commit-total"
 COMMIT_LATENCY = "|||thread:commit-latency"
-"""Between the end of its tasks and the end of the commit, in milliseconds; labels, as manifests have them."""
+"""From the end of its tasks to the end of the commit, in milliseconds; as labels in manifests."""
 
 STORE_REQUESTS = "object-store-requests-total"
 STORE_READ = "object-store-read-bytes-total"
 STORE_WRITTEN = "object-store-written-bytes-total"
-"""Requests to the object store that the checkpoint is in, each that was made again too, and the bytes of files."""
+"""Requests to the checkpoint's object store, including retries, and the bytes of files."""
 
 REMOVED_UNREAD = "removed-unread"
-"""The reason why records are skipped that retention removed before they were read; the node is their topic."""
+"""The reason for skipped records that retention removed before they were read; the node is their topic."""
 
 _SUM, _RECORDINGS, _AVERAGE = "-sum", "-recordings", "-avg"
 _TOTAL, _RATE = "-total", "-rate"
@@ -51,7 +51,7 @@ _TOTAL, _RATE = "-total", "-rate"
 _OF_STORES = {EXPIRED.removesuffix(_TOTAL), BEYOND_HISTORY.removesuffix(_TOTAL), STATE_ROWS, STATE_BYTES}
 
 RATE_SECONDS = 30.0
-"""Over how long a rate is taken."""
+"""The time span of a rate."""
 
 
 class Metric(NamedTuple):
@@ -129,13 +129,13 @@ class Metric(NamedTuple):
 
 
 def add_up(total: dict[str, int], labelled: Mapping[str, int]) -> None:
-    """Take the figures of a commit into those of all before."""
+    """Add a commit's metrics to those of all earlier commits."""
     for label, figure in labelled.items():
         total[label] = combined(label, total[label], figure) if label in total else figure
 
 
 def combined(name: str, before: int, now: int) -> int:
-    """A figure after another recording.
+    """Combine a metric with another recording.
 
     >>> combined("record-lateness-max", 7, 5), combined("late-record-drop-total", 7, 5)
     (7, 12)
@@ -148,7 +148,7 @@ def combined(name: str, before: int, now: int) -> int:
 
 
 def labelled(task: str, figures: Mapping[Metric, int]) -> dict[str, int]:
-    """A task's figures as a manifest holds them."""
+    """Return a task's metrics in the form of manifests."""
     return {
         f"{task}|{metric.node}|{metric.reason}|{metric.scope}{':' if metric.scope else ''}{metric.name}": figure
         for metric, figure in figures.items()
@@ -156,7 +156,7 @@ def labelled(task: str, figures: Mapping[Metric, int]) -> dict[str, int]:
 
 
 def recorded(name: str, figures: IntArray) -> dict[str, int]:
-    """What is kept of some recordings; nothing where there are none.
+    """Return the stored metrics of some recordings; empty without any.
 
     >>> import numpy as np
     >>> recorded("record-lateness", np.array([4, 0]))
@@ -169,7 +169,7 @@ def recorded(name: str, figures: IntArray) -> dict[str, int]:
 
 
 def readable(labelled: Mapping[str, int], client: str = "", level: str = "TRACE") -> dict[Metric, float]:
-    """The figures of a manifest up to a recording level, with averages.
+    """Return the metrics of a manifest up to a recording level, with averages.
 
     >>> readable({"0_0|source||record-lateness-sum": 9, "0_0|source||record-lateness-recordings": 2})
     {Metric(name='record-lateness-avg', node='source', reason='', task='0_0', client='', scope=''): 4.5}
@@ -189,17 +189,17 @@ def readable(labelled: Mapping[str, int], client: str = "", level: str = "TRACE"
 
 
 def latencies_of(seconds: float) -> dict[str, int]:
-    """What the next manifest says of a commit, as one cannot tell of itself.
+    """Return a commit's latency for the next manifest, since a commit cannot contain its own.
 
     Args:
-        seconds: from when its tasks were done to when its results were there.
+        seconds: from the end of its tasks until its results were visible.
     """
     took = round(seconds * 1000)
     return {f"{COMMIT_LATENCY}-sum": took, f"{COMMIT_LATENCY}-max": took, f"{COMMIT_LATENCY}-recordings": 1}
 
 
 def figures_of(metrics: Mapping[str, int], observed: Mapping[str, int], level: str) -> dict[str, int]:
-    """All figures of a manifest, those under Kafka Streams' names among them, and the recording level as one.
+    """Return all metrics of a manifest, including those under Kafka Streams' names and the recording level.
 
     >>> figures_of({}, {}, "DEBUG")
     {'|||client:recording-level': 1}
@@ -212,7 +212,7 @@ def _is_given(metric: Metric) -> bool:
 
 
 def under_kafkas_names(labelled: Mapping[str, int]) -> dict[str, int]:
-    """The figures of a manifest, with those of Kafka Streams 4.3 that follow from figures of the texts.
+    """Return the metrics of a manifest, with those of Kafka Streams 4.3 that follow from the texts' metrics.
 
     >>> under_kafkas_names({"0_1|tens|null-key|dropped-records-total": 2, "0_1|fives||dropped-records-total": 3})[
     ...     "0_1|||task:dropped-records-total"
@@ -232,7 +232,7 @@ def under_kafkas_names(labelled: Mapping[str, int]) -> dict[str, int]:
 
 
 def total(figures: Mapping[Metric, float], name: str) -> float:
-    """A counter of all nodes and tasks together.
+    """Return the sum of a counter over all nodes and tasks.
 
     >>> total({Metric("late-record-drop-total", "a"): 2, Metric("late-record-drop-total", "b"): 3}, LATE)
     5
@@ -241,10 +241,10 @@ def total(figures: Mapping[Metric, float], name: str) -> float:
 
 
 class Rates:
-    """How much the totals of a running application grow in a second, over the last half minute, by the wall clock.
+    """The growth of a running application's totals per second, over the last half minute, by the wall clock.
 
     Args:
-        labelled: the figures at the start.
+        labelled: the metrics at the start.
         now: the wall clock, in seconds.
 
     >>> seconds = iter([0.0, 10.0, 20.0])
@@ -259,7 +259,7 @@ class Rates:
         self._looks = deque([(now(), _totals(labelled))])
 
     def after(self, labelled: Callable[[], Mapping[str, int]]) -> None:
-        """Look at the figures after a commit, once a second at most."""
+        """Take the metrics after a commit, at most once a second."""
         now = self._now()
         if now - self._looks[-1][0] >= 1:
             self._looks.append((now, _totals(labelled())))
@@ -267,7 +267,7 @@ class Rates:
             self._looks.popleft()
 
     def readable(self, labelled: Mapping[str, int], client: str = "", level: str = "TRACE") -> dict[Metric, float]:
-        """The rate of each total of a manifest, up to a recording level."""
+        """Return the rate of each total of a manifest, up to a recording level."""
         now = self._now()
         looks = list(self._looks)
         past = [look for look in looks if now - look[0] >= RATE_SECONDS]

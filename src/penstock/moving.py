@@ -1,4 +1,4 @@
-"""How far this process has come in a chunk: for whoever asks whether anything moves, at no cost for a record."""
+"""This process's progress within a chunk, to detect whether work moves, without a cost per record."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Moving:
-    """What a process has done since it began.
+    """The progress of a process since it began.
 
     >>> moving = Moving()
     >>> results = moving.through([])
@@ -19,19 +19,19 @@ class Moving:
 
     def __init__(self) -> None:
         self.steps = 0
-        """Chunks, and records where they go one by one."""
+        """Counts chunks, and records where they go one by one."""
         self._results: Sized = ()
 
     def through(self, results: list[Any]) -> list[Any]:
-        """A loop over records begins; its list of results grows with each."""
+        """Note that a loop over records begins, whose list of results grows with each record."""
         self.steps += 1
         self._results = results
         return results
 
     def place(self) -> tuple[int, int]:
-        """Another one than before where something has moved."""
+        """Return a value that changes when work has moved."""
         return self.steps, len(self._results)
 
 
 moving = Moving()
-"""That of this process."""
+"""The progress of this process."""

@@ -1,4 +1,4 @@
-"""HTML for notebooks: tables and pictures that go with light and dark pages, without scripts."""
+"""HTML for notebooks: tables and pictures for light and dark pages, without scripts."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from itertools import islice
 from typing import Any
 
 MOST_ROWS = 10
-"""How many rows of something long are shown."""
+"""How many rows of a long list are shown."""
 
 _CELL = "padding:.2em .8em .2em 0;text-align:left;vertical-align:top"
 _LINE = "border-top:1px solid color-mix(in srgb,currentColor 18%,transparent)"
 
 
 def html_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]], note: str = "") -> str:
-    """A table with a title above it.
+    """Return a table with a title above it.
 
     >>> html_table("two", ["a"], [["<b>"]]).count("&lt;b&gt;")
     1
@@ -34,7 +34,7 @@ def html_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]
 
 
 def html_rows(title: str, rows: Iterator[dict[str, Any]]) -> str:
-    """The first of some rows, and whether there are more."""
+    """Return the first of some rows, and a note if there are more."""
     some = list(islice(rows, MOST_ROWS + 1))
     columns = list(dict.fromkeys(name for row in some for name in row))
     cells = ([row.get(name, "") for name in columns] for row in some[:MOST_ROWS])

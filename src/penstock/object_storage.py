@@ -1,8 +1,8 @@
 """Files in an object store, through ``obstore``; creating at most once is the store's conditional put.
 
-A file is put in one request, so a process that is killed leaves nothing unfinished. A request that the store does not
-answer, or answers with 503, is made again, with pauses that grow. One that created a file may have been carried out
-all the same: then what is there is our own, and that is looked at before somebody else is believed to have made it.
+A file is put in one request, so a killed process leaves nothing unfinished. A request that the store does not answer,
+or answers with 503, is repeated with growing pauses. A repeated request to create a file may find that the first one
+succeeded: so the existing file's content is compared before another program is assumed to have created it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _log = logging.getLogger(__name__)
 
 _REQUEST_SECONDS = 30.0
 _PATIENCE_SECONDS = 120.0
-"""How long a request is made again and again."""
+"""How long a request is repeated."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _AT_ONCE = 1 << 30
-"""Up to which size a file is put in one request; stores allow 5 GB, and larger files are uncommon."""
+"""Largest file that is put in one request; stores allow 5 GB, and larger files are uncommon."""
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _PASSING = {408, 409, 425, 429}
@@ -46,16 +46,16 @@ class ObjectStorage(Storage):
     """Files in an object store.
 
     Args:
-        url: like ``s3://bucket/app``. Keys and the store's address are taken from where its own tools take them:
+        url: like ``s3://bucket/app``. Keys and the store's address come from the places that its own tools use:
             ``AWS_ACCESS_KEY_ID``, ``AWS_PROFILE``, ``AWS_ENDPOINT_URL``, the machine's role, and so on.
         seconds: how long one request may take.
-        patience: how many seconds it is made again while the store does not answer.
+        patience: how many seconds it is repeated while the store does not answer.
     """
 
     is_remote = True
 
     def __init__(self, url: str, seconds: float = _REQUEST_SECONDS, patience: float = _PATIENCE_SECONDS):
-        shown = url.partition("://")[0] + "://..."  # the rest may hold keys
+        shown = url.partition("://")[0] + "://..."  # the rest may contain keys
         try:
             import obstore
         except ImportError:
@@ -68,10 +68,10 @@ class ObjectStorage(Storage):
         self._counts: Counter[str] = Counter()
         self._counting = threading.Lock()
         self._refs: dict[str, FileRef] = {}
-        """Those of files that were just written, until they are asked for."""
+        """The references of files that were just written, until they are requested."""
         try:
             self._store = _opened(url, seconds)
-        except obstore.exceptions.BaseError:  # its message shows the whole URL
+        except obstore.exceptions.BaseError:  # its message contains the whole URL
             raise ConfigError(
                 f"the checkpoint storage {shown} is no URL that obstore can open; write it like "
                 "s3://bucket/app, gs://bucket/app, az://container/app or file:///folder"
@@ -116,7 +116,9 @@ class ObjectStorage(Storage):
         return self._insistently(name, "write", put)
 
     def _there(self, path: str) -> bytes:
-        """What somebody has created; raises ``_ConflictError`` when there is nothing: two were at it at once."""
+        """Return the existing file. Raise ``_ConflictError`` if it does not exist: two programs tried to create it at
+        once.
+        """
         self._count(STORE_REQUESTS, 1)
         try:
             return bytes(self._obstore.get(self._store, path).bytes())
@@ -139,7 +141,7 @@ class ObjectStorage(Storage):
 
     def _put(self, name: str, data: Any) -> None:
         place, is_large = inside(name), len(data) > _AT_ONCE
-        given = np.frombuffer(data, np.uint8) if len(data) else b""  # of these obstore takes no copy
+        given = np.frombuffer(data, np.uint8) if len(data) else b""  # obstore does not copy these
 
         def put() -> None:
             self._count(STORE_WRITTEN, len(data))
@@ -179,7 +181,7 @@ class ObjectStorage(Storage):
             pass
 
     def sweep(self) -> None:
-        """Nothing of an unfinished file is to be seen in an object store: each is put in one request."""
+        """Do nothing: each file is put in one request, so none is unfinished."""
 
     def take_counts(self) -> dict[str, int]:
         with self._counting:
@@ -191,8 +193,9 @@ class ObjectStorage(Storage):
             self._counts[name] += more
 
     def _insistently(self, name: str, action: str, request: Callable[[], T]) -> T:
-        """What a request gives, made again while the store has no answer; its errors have no keys in them, not even
-        in what they were raised from."""
+        """Return the result of a request, repeated while the store has no answer. Its errors, and their causes, have no
+        keys.
+        """
         deadline, pause = time.monotonic() + self._patience, _FIRST_PAUSE
         answer = self._answer(name, action, request)
         while isinstance(answer, _Failure):
@@ -205,7 +208,7 @@ class ObjectStorage(Storage):
         return answer
 
     def _answer(self, name: str, action: str, request: Callable[[], T]) -> T | _Failure:
-        """What a request gives, or why it gives nothing."""
+        """Return the result of a request, or its failure."""
         self._count(STORE_REQUESTS, 1)
         known = self._obstore.exceptions
         try:
@@ -220,7 +223,7 @@ class ObjectStorage(Storage):
             error = NotImplementedError(name)
         except known.BaseError as told:
             return _Failure(masked(str(told).partition("\n")[0]))
-        raise error  # out of reach of what it came from, which may show keys
+        raise error  # raised without its cause, which may show keys
 
     def _give_up(self, name: str, action: str, failure: _Failure) -> NoReturn:
         if failure.status == 501:
@@ -232,11 +235,11 @@ class ObjectStorage(Storage):
 
 
 class _ConflictError(Exception):
-    """A file is said to be there, and is not."""
+    """The store says that a file exists, and it does not."""
 
 
 class _Failure:
-    """What a store said instead of an answer."""
+    """A store's message in place of an answer."""
 
     def __init__(self, said: str):
         self.said = said
@@ -245,14 +248,14 @@ class _Failure:
 
     @property
     def is_passing(self) -> bool:
-        """Whether it may be otherwise in a moment."""
+        """Whether a retry may succeed."""
         if self.status:
             return self.status in _PASSING or (self.status >= 500 and self.status != 501)
         return "HTTP error" in self.said and "builder error" not in self.said
 
 
 def _opened(url: str, seconds: float) -> Any:
-    """The store of ``obstore``, which makes no request again by itself."""
+    """Return the store of ``obstore``, without its own retries."""
     from obstore.store import from_url
 
     if not url.startswith(("s3://", "s3a://", "gs://", "az://", "abfs", "http")):  # a folder, or memory
@@ -265,7 +268,7 @@ def _opened(url: str, seconds: float) -> Any:
 
 
 def _profile(url: str) -> Any:
-    """The keys of the profile that ``AWS_PROFILE`` names, or of the file of keys, where boto3 is there to read them."""
+    """Return the keys of the profile in ``AWS_PROFILE``, or of the file of keys, if boto3 is installed to read them."""
     if not url.startswith("s3") or "AWS_ACCESS_KEY_ID" in os.environ:
         return None
     places = os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"), "~/.aws/config"

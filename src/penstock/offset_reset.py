@@ -1,4 +1,4 @@
-"""Where a topic is begun that an application has not read yet (``AutoOffsetReset``, KIP-1106)."""
+"""Where an application begins in a topic that it has not read yet (``AutoOffsetReset``, KIP-1106)."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ class AutoOffsetReset:
         raise ConfigError(f"{what} must be one of {_FORMS}; got {given!r}")
 
     def begins_at(self, now: int) -> int:
-        """The time of the first record that counts, where it is said by time."""
+        """Return the time of the first record to read, if the reset is by time."""
         return self.ms if self.policy == "by_timestamp" else max(now - self.ms, 0)
 
 
 def _duration(given: Duration) -> int:
-    """Milliseconds of a duration; text may be that of ISO 8601, which Kafka's own setting takes."""
+    """Return the milliseconds of a duration; text may be in ISO 8601, as in Kafka's own setting."""
     iso = _ISO.fullmatch(given.strip()) if isinstance(given, str) else None
     if iso is None or not any(iso.groups()):
         return to_ms(given, "by_duration")

@@ -1,8 +1,8 @@
-"""Opening files that others may have replaced: nothing is written through a link, and nothing but a file is waited for.
+"""Opens files that others may have replaced: never writes through a link, and never waits for anything but a file.
 
-Who may write into a log or a checkpoint can put a link where a file belongs, and have a program write what the link
-leads to; or a named pipe, which keeps whoever opens it waiting for ever. So files are opened here, without waiting, and
-looked at before anything is read or written.
+A user who may write into a log or a checkpoint can put a link in a file's place, so that a program writes the link's
+target, or a named pipe, which blocks a program that opens it forever. So files are opened here without waiting, and
+checked before anything is read or written.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _KINDS = {
     stat.S_IFLNK: "a symbolic link",
 }
 _NO_FILE = (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.ENODEV)
-"""What the system says instead of opening a link, a folder, a pipe that nobody reads, or a socket."""
+"""The system's errors for opening a link, a folder, a pipe without a reader, or a socket."""
 
 
 def read_plain(path: Path) -> bytes:
-    """All bytes of a file.
+    """Return all bytes of a file.
 
     Raises:
-        FileNotFoundError: there is nothing.
-        CorruptDataError: there is something else than a file.
+        FileNotFoundError: it does not exist.
+        CorruptDataError: something other than a file is there.
 
     >>> import tempfile
     >>> pipe = Path(tempfile.mkdtemp(), "entry")
@@ -47,15 +47,16 @@ def read_plain(path: Path) -> bytes:
 
 
 def open_plain(path: Path, flags: int, is_alone: bool = True) -> int:
-    """The descriptor of a file, which the caller closes. A file that is to be written must have this name only, and be
-    no link: what it leads to may be somebody else's.
+    """Return the descriptor of a file, which the caller closes.
+
+    A file to be written must have this name only, and be no link, because a link's target may belong to others.
 
     Args:
-        is_alone: whether it must have this name only; a back-up may share files that are never written any more.
+        is_alone: whether it must have this name only. A back-up may share files that are no longer written.
 
     Raises:
-        OSError: as ``os.open``.
-        CorruptDataError: it is something else than a file, or a link and to be written.
+        OSError: as for ``os.open``.
+        CorruptDataError: it is no file, or a link that would be written.
     """
     writes = bool(flags & (os.O_WRONLY | os.O_RDWR))
     try:
@@ -76,7 +77,7 @@ def open_plain(path: Path, flags: int, is_alone: bool = True) -> int:
 
 
 def new_file(path: Path) -> int:
-    """The descriptor of a file that is made here, in place of what may have been left under its name."""
+    """Return the descriptor of a new file, which replaces any leftover of its name."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         return os.open(path, flags, 0o666)
@@ -86,12 +87,13 @@ def new_file(path: Path) -> int:
 
 
 def check_appendable(path: Path) -> None:
-    """Make sure that a library can append to a file, or make it, without writing what is somebody else's. A file that
-    has another name as well keeps that one, and is made anew under this one.
+    """Ensure that a library can append to a file, or create it, without writing files of others.
+
+    A file with another hard link keeps that one, and is created again under this name.
 
     Raises:
-        OSError: as ``os.open``.
-        CorruptDataError: it is a link, or something else than a file.
+        OSError: as for ``os.open``.
+        CorruptDataError: it is a link, or no file.
     """
     os.close(open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, is_alone=False))
     if os.lstat(path).st_nlink > 1:
@@ -99,20 +101,20 @@ def check_appendable(path: Path) -> None:
 
 
 def check_readable(path: Path, mode: int) -> None:
-    """Raise ``CorruptDataError`` unless this is the mode of a file: for those who have libraries open it."""
+    """Raise ``CorruptDataError`` unless this is the mode of a file: for files that libraries open."""
     if not stat.S_ISREG(mode):
         raise _not_plain(path, _KINDS.get(stat.S_IFMT(mode), "no file"))
 
 
 def kind_of(path: Path) -> str:
-    """What there is if it is not a file, as people call it; empty for files, and where there is nothing."""
+    """Return the kind of a path that is not a file, in words; empty for files and missing paths."""
     with suppress(OSError):
         return _KINDS.get(stat.S_IFMT(os.lstat(path).st_mode), "")
     return ""
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder with all that is in it, or what is there instead; a link, and not what it leads to."""
+    """Remove a folder with its contents, or anything else in its place; of a link, only the link."""
     if kind_of(path) == "a folder":
         shutil.rmtree(path, ignore_errors=True)
     else:

@@ -1,4 +1,4 @@
-"""State stores from any process: what importing Penstock brings along for it is this file alone."""
+"""State stores from any process. Importing Penstock imports only this file of them."""
 
 from __future__ import annotations
 

@@ -111,7 +111,8 @@ class Record(msgspec.Struct, frozen=True, eq=False):
         """This record with other headers: pairs of a name and bytes."""
         return Record(self.key, self.value, self.timestamp, tuple(headers))
 
-    # What programs know of named tuples, which records were: to make, read and copy those took three times as long.
+    # The interface of named tuples, which records once were. Creating, reading and copying those took three times as
+    # long.
 
     _fields: ClassVar[tuple[str, ...]] = ("key", "value", "timestamp", "headers")
 
@@ -146,7 +147,7 @@ class Record(msgspec.Struct, frozen=True, eq=False):
 
 
 def as_row(given: object) -> tuple[Any, ...] | None:
-    """A record, or a tuple of its first fields, key and value at least, as a tuple; None for anything else."""
+    """Return a record, or a tuple of its first fields, key and value at least, as a tuple; None for anything else."""
     if isinstance(given, Record):
         return given._row()
     return given if isinstance(given, tuple) and 2 <= len(given) <= 4 else None

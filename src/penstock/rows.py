@@ -1,4 +1,4 @@
-"""Rows held as columns: one way to take, cut, join and choose among them, whatever the columns are made of."""
+"""Rows as columns: one way to take, cut, join and select them, whatever the columns are made of."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from penstock.columns import Column
 
 
 class Kind(NamedTuple):
-    """What a column is made of, by what can be done with its rows."""
+    """The kind of a column: its operations on rows."""
 
     take: Callable[[Any, IntArray], Any]
     slice: Callable[[Any, int, int], Any]
     join: Callable[[list[Any], list[int]], Any]
-    """Of the columns, and the number of rows of each."""
+    """Takes the columns, and the number of rows of each."""
     where: Callable[[BoolArray, Any, Any], Any] | None = None
 
 
@@ -58,7 +58,7 @@ _SCALAR = Kind(
 
 
 class _Kinds(dict[type, Kind]):
-    """The kind of a column by its type, found out once for each type."""
+    """The kind of a column by its type, looked up once for each type."""
 
     def __missing__(self, type_: type) -> Kind:
         kinds = ((np.ndarray, _ARRAY), (pa.Array, _ARROW), (Column, _COLUMN), (Rows, _ROWS))
@@ -70,20 +70,20 @@ _KINDS = _Kinds()
 
 
 class _Plan:
-    """The fields of a class of rows, and how its instances are read and made."""
+    """The fields of a class of rows, and how its instances are read and created."""
 
     def __init__(self, cls: Any):
         self.names = [field.name for field in fields(cls)]
         self.read: Callable[[Any], tuple[Any, ...]] = attrgetter(*self.names)
         self.kinds: list[Kind | None] = [field.metadata.get("kind") for field in fields(cls)]
-        """None where the column itself tells."""
+        """None if the column itself tells."""
         self.absent: list[Callable[[int], Any] | None] = [field.metadata.get("absent") for field in fields(cls)]
         self.defaults = [None if field.default is MISSING else field.default for field in fields(cls)]
         self._write = [getattr(cls, name).__set__ for name in self.names]
 
     def make(self, cls: type[AnyRows], columns: list[Any]) -> AnyRows:
         made = cls.__new__(cls)
-        for write, column in zip(self._write, columns, strict=True):  # the setters of slots do not know of `frozen`
+        for write, column in zip(self._write, columns, strict=True):  # the setters of slots bypass `frozen`
             write(made, column)
         return made
 
@@ -92,10 +92,10 @@ _plan_of: Callable[[Any], _Plan] = cache(_Plan)
 
 
 class Rows:
-    """Base of frozen dataclasses with slots whose fields are columns, all of as many rows.
+    """Base of frozen dataclasses with slots whose fields are columns with equally many rows.
 
-    A column is a numpy or an Arrow array, a ``Column``, or nested ``Rows``; None where the rows do not have it. Any
-    other value holds for all rows alike; joined rows that do not agree about it have the default of its field.
+    A column is a numpy or an Arrow array, a ``Column``, or nested ``Rows``; None if the rows do not have it. Any other
+    value holds for all rows. If joined rows differ in such a value, the result has the default of its field.
     """
 
     __slots__ = ()
@@ -104,7 +104,7 @@ class Rows:
         return len(_plan_of(type(self)).read(self)[0])
 
     def take(self, rows: IntArray) -> Self:
-        """The rows of these numbers, in their order."""
+        """Return the rows of these numbers, in their order."""
         if is_all(rows, len(self)):
             return self
         plan = _plan_of(type(self))
@@ -113,11 +113,11 @@ class Rows:
         return plan.make(type(self), taken)
 
     def keep(self, mask: BoolArray) -> Self:
-        """The rows where the mask is true."""
+        """Return the rows where the mask is true."""
         return self if mask.all() else self.take(np.flatnonzero(mask))
 
     def slice(self, start: int, stop: int) -> Self:
-        """The rows from one on until before another, without a copy where that can be."""
+        """Return the rows from `start` until before `stop`, without a copy if possible."""
         count = len(self)
         stop = min(stop, count)
         start = min(start, stop)
@@ -129,17 +129,17 @@ class Rows:
         return plan.make(type(self), cut)
 
     def join(self, *others: Self) -> Self:
-        """These rows, then the others."""
+        """Return these rows, then the others."""
         return joined(type(self), [self, *others])
 
     def where(self, mask: BoolArray, others: Self) -> Self:
-        """These rows where the mask is true, the others elsewhere."""
+        """Return these rows where the mask is true, the others elsewhere."""
         plan = _plan_of(type(self))
         pairs = zip(plan.read(self), plan.read(others), strict=True)
         return plan.make(type(self), [_KINDS[type(one)].where(mask, one, other) for one, other in pairs])  # type: ignore[misc]
 
     def with_columns(self, **columns: Any) -> Self:
-        """These rows with other columns in the place of some."""
+        """Return these rows with some columns replaced."""
         plan = _plan_of(type(self))
         own = dict(zip(plan.names, plan.read(self), strict=True))
         return plan.make(type(self), list((own | columns).values()))
@@ -149,18 +149,20 @@ AnyRows = TypeVar("AnyRows", bound=Rows)
 
 
 def of_kind(kind: Kind) -> Mapping[str, Any]:
-    """For the metadata of a field: its columns are of a kind of their own."""
+    """Return field metadata: the columns are of this kind."""
     return {"kind": kind}
 
 
 def if_absent(column: Callable[[int], Any]) -> Mapping[str, Any]:
-    """For the metadata of a field: the column of so many rows that do not have it, where they are joined with others
-    that have it. Without this, joined rows have only what all of them have."""
+    """Return field metadata: the column for rows without it, when they are joined with rows that have it.
+
+    By default, joined rows have only the columns that all of them have.
+    """
     return {"absent": column}
 
 
 def joined(cls: type[AnyRows], parts: Sequence[Rows]) -> AnyRows:
-    """All rows of some, as those of one class."""
+    """Return all rows of some parts, as rows of one class."""
     if len(parts) == 1 and type(parts[0]) is cls:
         return parts[0]
     plan, counts = _plan_of(cls), [len(part) for part in parts]
@@ -169,14 +171,14 @@ def joined(cls: type[AnyRows], parts: Sequence[Rows]) -> AnyRows:
 
 
 def joined_column(name: str, parts: Sequence[Rows]) -> Any:
-    """One column of all rows of some."""
+    """Return one column of all rows of some parts."""
     plan = _plan_of(type(parts[0]))
     columns = tuple(getattr(part, name) for part in parts)
     return _joined(plan, plan.names.index(name), columns, [len(part) for part in parts])
 
 
 def _read(part: Rows, names: list[str]) -> tuple[Any, ...]:
-    """Columns by name, None for those that the rows of another class do not have."""
+    """Return columns by name, None for those that rows of another class do not have."""
     return tuple(getattr(part, name, None) for name in names)
 
 

@@ -53,10 +53,10 @@ _KINDS = {
     "Path": "a path",
     "Path | None": "a path",
 }
-"""What values of a type are called in messages."""
+"""The names of types in messages."""
 
 _CONNECTIONS = ("kafka_", "schema_registry_")
-"""How variables go on that are options of connections."""
+"""The prefixes of variables that are options of connections."""
 
 _PLACES: Mapping[str, Callable[[Any, str], Path | str]] = {
     "log_dir": lambda where, name: folder(where, name, "Give a Kafka cluster as the setting log: kafka://host:9092"),
@@ -301,16 +301,16 @@ class Settings:
 
     @property
     def topics_in(self) -> Path | str:
-        """Where the topics are: a folder, or the URL of a Kafka cluster."""
+        """The place of the topics: a folder, or the URL of a Kafka cluster."""
         return self.log_dir if self.log is None else self.log
 
     def app_configs(self) -> dict[str, Any]:
-        """The settings by their names, without those that may hold secrets."""
+        """Return the settings by name, without those that may contain secrets."""
         return {one.name: getattr(self, one.name) for one in fields(self) if one.repr}
 
     @property
     def handlers(self) -> Handlers:
-        """What is done about records that fail."""
+        """The handlers of failed records."""
         kind, _, topic = self.on_error.partition(":")
         topic = topic or self.dead_letter_topic or ""
         names = {one: f"{one}_exception_handler" for one in KINDS}
@@ -335,12 +335,12 @@ class Settings:
         return StateSettings(**{item.name: getattr(self, item.name) for item in fields(StateSettings)})
 
     def in_parts(self, parts: int) -> Settings:
-        """These settings with one part of so many of what is worked on at once and taken in one commit."""
+        """Return these settings with the limits of a chunk and of a commit divided by `parts`."""
         limits = {name: max(getattr(self, name) // parts, 1) for name in _AT_ONCE}
         return self if parts == 1 else replace(self, **limits)
 
     def resolved(self) -> Settings:
-        """These settings with absolute paths, which mean the same in every process."""
+        """Return these settings with absolute paths, which mean the same in every process."""
         state_dir = None if self.state_dir is None else self.state_dir.resolve()
         checkpoint = self.checkpoint
         if checkpoint is not None and "://" not in checkpoint:
@@ -390,7 +390,7 @@ class Settings:
                     )
                 elif (
                     name not in OF_COMMANDS and not name.startswith(_CONNECTIONS) and nearest(name, types)
-                ):  # what is like no setting may be another program's
+                ):  # other variables may belong to another program
                     guess = nearest(prefix + name.upper(), [prefix + known.upper() for known in types])
                     raise ConfigError(
                         f"unknown setting {prefix}{name.upper()} (environment){guess}; unset the variable if it "
@@ -408,11 +408,11 @@ _OF_KAFKA = {
     "max_task_idle_ms": "max_task_idle, in milliseconds or as text such as '1 s'",
     "schema_registry_url": "schema_registry",
 }
-"""What stands here for settings of Kafka Streams that have another name."""
+"""Settings of Kafka Streams that have another name here."""
 
 
 def _meant(name: str, known: Iterable[str]) -> str:
-    """What to write instead of a setting that is not there."""
+    """Return what to write instead of an unknown setting."""
     spelled = name.replace(".", "_")
     if spelled in _OF_KAFKA:
         return f": here it is {_OF_KAFKA[spelled]}"
@@ -423,11 +423,11 @@ OF_COMMANDS = (
     "application_id", "slots", "ui", "ui_port", "serve", "serve_port", "host", "token_file", "token", "no_token",
     "log_format", "debug",
 )  # fmt: skip
-"""Variables, behind ``PENSTOCK_``, that are options of commands and no settings; ``token`` is no option."""
+"""Variables, after ``PENSTOCK_``, that are options of commands and no settings; ``token`` is no option."""
 
 
 def _files(folder: Path, config_file: Path | None) -> list[tuple[str, Mapping[str, Any]]]:
-    """The settings in each file that is there, with the file's name."""
+    """Return the settings in each existing file, with the file's name."""
     own = folder / "penstock.toml" if config_file is None else config_file
     found = [("pyproject.toml", _toml(folder / "pyproject.toml").get("tool", {}).get("penstock", {}))]
     found.append((own.name, _toml(own)))
@@ -435,7 +435,7 @@ def _files(folder: Path, config_file: Path | None) -> list[tuple[str, Mapping[st
 
 
 _parsed = lru_cache(maxsize=4)(tomllib.loads)
-"""A suite of tests makes thousands of settings, and parsing a project's file takes longer than all the rest of it."""
+"""A test suite makes thousands of settings, and parsing a project's file takes longer than everything else."""
 
 
 def _toml(file: Path) -> dict[str, Any]:

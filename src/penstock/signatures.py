@@ -1,4 +1,4 @@
-"""Calls whose arguments do not fit: the message shows the call that was written and how it is written."""
+"""Calls with wrong arguments: the message shows the call and its correct form."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _TOLD = "__penstock_told__"
 _SHOWN = 60
-"""How many letters of an argument a message shows."""
+"""How many characters of an argument a message shows."""
 _OPTIONAL = 6
-"""How many arguments that may be left out a message names."""
+"""How many optional arguments a message names."""
 
 _LATE = "where late records are to be dropped"
 _SIZE = f"of_size_and_grace(size, grace), or of_size_with_no_grace(size) {_LATE}"
@@ -49,11 +49,11 @@ _WAYS = {
     "KTable.left_join": _JOINER,
     "KTable.outer_join": _JOINER,
 }
-"""What is said besides, by class and method; a class stands for its constructor."""
+"""Additional hints, by class and method; a class stands for its constructor."""
 
 
 def telling(function: F) -> F:
-    """A function that says how it is called when its arguments do not fit, in place of Python's TypeError.
+    """Wrap a function so that wrong arguments raise an error with its correct form, in place of Python's TypeError.
 
     >>> @telling
     ... def paint(colour, coats=1): ...
@@ -79,7 +79,7 @@ def telling(function: F) -> F:
 
 
 def told_of(name: str, member: Any) -> Any:
-    """A member of a class, telling where it is a public method or the constructor; all others as they are."""
+    """Return a member of a class, wrapped if it is a public method or the constructor."""
     if name != "__init__" and name.startswith("_"):
         return member
     if isinstance(member, classmethod | staticmethod):
@@ -88,7 +88,7 @@ def told_of(name: str, member: Any) -> Any:
 
 
 def _misfit(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> ArgumentsError | None:
-    """What is wrong with the arguments of a call; None when they fit, so that something else raised the error."""
+    """Return the error for a call's wrong arguments; None if they fit and the error has another cause."""
     signature = inspect.signature(function)
     try:
         signature.bind(*arguments, **named)
@@ -114,13 +114,15 @@ def _misfit(function: Callable[..., Any], arguments: tuple[Any, ...], named: dic
 
 
 def _names(function: Callable[..., Any], of: type | None) -> list[str]:
-    """What a function may be called in the table of ways: by each class that it may be a method of."""
+    """Return a function's possible names in the table of hints: one for each class that it may be a method of."""
     name = function.__name__
     return [one.__name__ if name == "__init__" else f"{one.__name__}.{name}" for one in (of.__mro__ if of else ())]
 
 
 def _called(function: Callable[..., Any], of: type | None) -> str:
-    """A function as users write it: a method by its name, one of the class behind the class, a constructor as it."""
+    """Return a function as users write it: a method by its name, a class method after its class, a constructor as the
+    class.
+    """
     first = next(iter(inspect.signature(function).parameters), "")
     is_told_by_class = of is not None and (function.__name__ == "__init__" or first == "cls")
     return _names(function, of)[0] if is_told_by_class else function.__name__
@@ -131,7 +133,7 @@ def _snake(name: str) -> str:
 
 
 def _form(parameters: Iterable[inspect.Parameter]) -> list[str]:
-    """The arguments as they are written: those that must be given, then some of the others."""
+    """Return the arguments as written: the required ones, then some of the others."""
     needed, others, rest = [], [], ""
     for one in parameters:
         if one.kind is one.VAR_POSITIONAL:

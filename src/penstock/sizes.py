@@ -1,4 +1,4 @@
-"""Sizes as people write them: ``1024``, ``"64 MB"``."""
+"""Sizes in the forms that users write: ``1024``, ``"64 MB"``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which Python Spark runs: the one that runs Penstock, also where no environment is activated.
+"""Makes Spark use the Python that runs Penstock, also if no environment is activated.
 
-Spark looks for packages of data sources with the first ``python3`` on the path, unless the variables below say
-another. From cron, an IDE or Jupyter that is often a Python without Penstock, and ``format("penstock")`` is not found.
+Spark looks for packages of data sources with the first ``python3`` on the path, unless the variables below name
+another. From cron, an IDE or Jupyter that is often a Python without Penstock, so ``format("penstock")`` is not found.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ from pathlib import Path
 from typing import Any
 
 DRIVER = "PYSPARK_DRIVER_PYTHON"
-"""What Spark looks for data sources with, in the driver."""
+"""The Python with which Spark looks for data sources, in the driver."""
 WORKERS = "PYSPARK_PYTHON"
-"""What runs Python code in the executors, and what Spark looks with where the other one is not set."""
+"""The Python of the executors, and of the look-up if the other variable is not set."""
 
 
 def let_spark_find_this_python() -> None:
-    """Have sessions that begin later look for data sources with this Python, unless somebody chose one or the first
-    on the path is it; and have a session that is there know Penstock's."""
+    """Make later sessions look for data sources with this Python, unless one was chosen or the first on the path is
+    this one.
+
+    Also register Penstock's data sources in an existing session.
+    """
     is_chosen = DRIVER in os.environ or WORKERS in os.environ
     if not is_chosen and sys.executable and not _is_this_environment(shutil.which("python3")):
         os.environ[DRIVER] = sys.executable
@@ -30,17 +33,19 @@ def let_spark_find_this_python() -> None:
 
 
 def lookup_python() -> str:
-    """The Python with which Spark looks for data sources in sessions that this process begins."""
+    """Return the Python with which this process's sessions look for data sources."""
     return os.environ.get(DRIVER) or os.environ.get(WORKERS) or sys.executable
 
 
 def _is_this_environment(python: str | None) -> bool:
-    """Whether a Python lies beside this one; what it links to says nothing, since environments share that."""
+    """Return whether a Python is in the same folder as this one. Its link target does not count: environments share
+    it.
+    """
     return python is not None and Path(python).parent.resolve() == Path(sys.executable).parent.resolve()
 
 
 def _session() -> Any:
-    """The session that is there, without importing Spark for it."""
+    """Return the existing session, without importing Spark for it."""
     module = sys.modules.get("pyspark.sql.session")
     return None if module is None else module.SparkSession._instantiatedSession
 
@@ -52,5 +57,5 @@ def _make_known(session: Any) -> None:
     try:
         make_known(session)
         state_frames.make_known(session)
-    except Exception:  # a session that is broken or of another kind: an import does not fail for that
+    except Exception:  # a broken or unusual session: the import must not fail
         pass

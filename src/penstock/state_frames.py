@@ -22,7 +22,7 @@ _OPTIONS = ("application", "store")
 
 
 def make_known(spark: Any) -> None:
-    """Have a session find ``format("penstock-state")``."""
+    """Register ``format("penstock-state")`` in a session."""
     spark.dataSource.register(StateSource)
 
 
@@ -64,7 +64,7 @@ class StateSource(DataSource):
 
 
 class _Task(InputPartition):
-    """What one task of the application has."""
+    """The rows of one task of the application."""
 
 
 class _Reader(DataSourceReader):

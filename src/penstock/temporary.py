@@ -1,5 +1,5 @@
-"""Folders for files of this process only. Each is locked for as long as its process lives. So what a killed process has
-left is told from what another one works with, and is removed by the next process that makes such a folder.
+"""Temporary folders of this process only. Each is locked while its process lives. So the folder of a killed process
+differs from one in use, and the next process that makes such a folder removes it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _has_swept: set[str] = set()
 
 
 def folder(kind: str) -> Path:
-    """A new folder, named after what it is for. What killed processes have left of such folders goes before, once.
+    """Return a new folder, named after its purpose. The first call removes leftovers of killed processes.
 
     >>> own = folder("example")
     >>> own.is_dir(), own in sweep()
@@ -43,20 +43,20 @@ def folder(kind: str) -> Path:
         descriptor = os.open(made, _OPEN)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            made.rename(path)  # nobody takes it for one that was left before it is locked
-        except OSError:  # a file system without locks: nobody is to take it for one that was left
+            made.rename(path)  # renamed only once it is locked, so that it never looks like a leftover
+        except OSError:  # a file system without locks: it must not look like a leftover
             path = made
         _held[path] = descriptor
     return path
 
 
 def lock_of(path: Path) -> int:
-    """The descriptor that holds a folder; a process that inherits it holds the folder as well."""
+    """Return the descriptor that holds a folder; a process that inherits it holds the folder as well."""
     return _held[path]
 
 
 def remove(path: Path) -> None:
-    """Remove a folder of this process with all that is in it."""
+    """Remove a folder of this process with its contents."""
     remove_tree(path)
     with _lock:
         descriptor = _held.pop(path, None)
@@ -66,7 +66,7 @@ def remove(path: Path) -> None:
 
 @contextmanager
 def within(kind: str) -> Iterator[Path]:
-    """A folder that is removed when the context ends."""
+    """Yield a folder that is removed when the context ends."""
     path = folder(kind)
     try:
         yield path
@@ -75,7 +75,7 @@ def within(kind: str) -> Iterator[Path]:
 
 
 def sweep() -> list[Path]:
-    """Remove the folders of this user whose processes are gone; which ones."""
+    """Remove the folders of this user whose processes are gone. Return them."""
     gone = []
     for path in sorted(Path(tempfile.gettempdir()).glob("penstock.*.*")):
         if _NAME.fullmatch(path.name):
@@ -87,7 +87,7 @@ def sweep() -> list[Path]:
 
 
 def _is_left(path: Path) -> bool:
-    """Whether nobody holds a folder of this user any more; raises ``OSError`` when somebody does."""
+    """Return whether a folder of this user is no longer held; raises ``OSError`` if it is."""
     descriptor = os.open(path, _OPEN)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

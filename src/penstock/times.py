@@ -1,4 +1,4 @@
-"""Points in time as people write them: milliseconds since 1970, ``datetime``, text in ISO 8601."""
+"""Points in time in the forms that users write: milliseconds since 1970, ``datetime``, text in ISO 8601."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Unit(NamedTuple):
     in_ms: Fraction
 
     def to_ms(self, time: int | float) -> int:
-        """A time in milliseconds; what is less than one is cut off, of seconds with a fraction it is rounded.
+        """Return a time in milliseconds. Fractions of a millisecond are cut off; seconds with a fraction are rounded.
 
         Raises:
             ValueError: it is no number.
@@ -34,7 +34,7 @@ class Unit(NamedTuple):
         return time * self.in_ms.numerator // self.in_ms.denominator
 
     def all_to_ms(self, times: NDArray[Any]) -> NDArray[np.int64]:
-        """What ``to_ms`` gives of each of an array of numbers.
+        """Apply ``to_ms`` to an array of numbers.
 
         Raises:
             ValueError: one is no number, or its milliseconds have more than 64 bits.
@@ -43,7 +43,7 @@ class Unit(NamedTuple):
         ([1500, 2000], [2])
         """
         factor, parts = self.in_ms.numerator, self.in_ms.denominator
-        by_itself = ~(np.abs(times.astype(np.float64)) < 2**62 / factor)  # NaN, too
+        by_itself = ~(np.abs(times.astype(np.float64)) < 2**62 / factor)  # including NaN
         near = np.where(by_itself, 0, times)
         is_float = near.dtype.kind == "f"
         whole = (np.floor(near) if is_float else near).astype(np.int64)
@@ -51,7 +51,7 @@ class Unit(NamedTuple):
         if is_float and factor > 1:
             rest = (near - whole) * factor
             found += np.rint(rest).astype(np.int64)
-            by_itself |= np.abs(rest % 1 - 0.5) < 1e-6  # the product is rounded itself, and that would decide
+            by_itself |= np.abs(rest % 1 - 0.5) < 1e-6  # the product is rounded itself, which could change the result
         try:
             for row in np.flatnonzero(by_itself):
                 found[row] = self.to_ms(times[row].item())
@@ -66,10 +66,10 @@ UNITS = {
     "us": Unit("microseconds", Fraction(1, 1000)),
     "ns": Unit("nanoseconds", Fraction(1, 1_000_000)),
 }
-"""The units in which times may be given, by the names that say so."""
+"""The units of times, by name."""
 
 Time = int | datetime
-"""Milliseconds since 1970, or a ``datetime``; one that says no zone is UTC."""
+"""Milliseconds since 1970, or a ``datetime``; without a zone it is UTC."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -81,10 +81,10 @@ def wall_clock_ms() -> int:
 
 
 def unit_named(name: str | None, what: str = "timestamp_unit") -> Unit:
-    """The unit of a name, milliseconds for None.
+    """Return the unit of a name, milliseconds for None.
 
     Raises:
-        ConfigError: there is none of it.
+        ConfigError: the unit is unknown.
     """
     given: object = name
     unit = UNITS["ms"] if name is None else UNITS.get(name) if isinstance(given, str) else None
@@ -94,12 +94,12 @@ def unit_named(name: str | None, what: str = "timestamp_unit") -> Unit:
 
 
 def to_timestamp(time: Any, what: str = "a timestamp", unit: Unit = UNITS["ms"]) -> int:
-    """Milliseconds since 1970 of a point in time; what says no zone is UTC.
+    """Return the milliseconds since 1970 of a point in time, in UTC by default.
 
     Args:
         time: whole milliseconds, a ``datetime``, or text in ISO 8601.
-        what: what the time is of, for the error message.
-        unit: that of numbers.
+        what: the name of the time, for the error message.
+        unit: the unit of numbers.
 
     Raises:
         ConfigError: it is no time, or one before 1970.
@@ -117,15 +117,15 @@ def to_timestamp(time: Any, what: str = "a timestamp", unit: Unit = UNITS["ms"])
 
 
 def bound(time: Time) -> int:
-    """A bound of a range of time in milliseconds; numbers are taken as they are."""
+    """Return a bound of a time range in milliseconds; numbers stay unchanged."""
     return time if isinstance(time, int) else to_timestamp(time)
 
 
 def parsed(time: Any, unit: Unit = UNITS["ms"]) -> int | None:
-    """A time in milliseconds, also before 1970; None for what is no time.
+    """Return a time in milliseconds, also before 1970; None for anything that is no time.
 
     Args:
-        unit: that of numbers; those of other units than milliseconds may have a fraction.
+        unit: the unit of numbers; those of other units than milliseconds may have a fraction.
     """
     if type(time) is int and unit is UNITS["ms"]:
         return time
@@ -144,7 +144,7 @@ def parsed(time: Any, unit: Unit = UNITS["ms"]) -> int | None:
 
 
 def moment(ms: int) -> str:
-    """A time in ISO 8601; the number itself where no calendar reaches.
+    """Return a time in ISO 8601; the number itself if no calendar reaches it.
 
     >>> moment(1357016400000), moment(1357016400250), moment(2**63 - 1)
     ('2013-01-01T05:00:00Z', '2013-01-01T05:00:00.250Z', '9223372036854775807')

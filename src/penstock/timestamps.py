@@ -130,5 +130,5 @@ READY: dict[str, type[TimestampExtractor]] = {
 
 
 def is_extractor(given: Any) -> bool:
-    """Whether something is an extractor, or a class of them, and not a plain function."""
+    """Return whether a value is an extractor, or a class of extractors, and not a plain function."""
     return callable(getattr(given, "extract", None))

@@ -1,4 +1,4 @@
-"""What topics may be called."""
+"""Rules for topic names."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 def is_topic_name(name: str) -> bool:
-    """Whether a topic can bear this name, by Kafka's rules."""
+    """Return whether this is a valid topic name, by Kafka's rules."""
     return isinstance(name, str) and bool(_NAME.fullmatch(name)) and name not in (".", "..")
 
 
 def check_topic_name(name: str) -> str:
-    """The name, if a topic can bear it; raises ``ConfigError``."""
+    """Return the name, if it is valid; raises ``ConfigError``."""
     if not is_topic_name(name):
         raise ConfigError(f"{name!r} cannot be a topic's name: {TOPIC_NAMES}")
     return name

@@ -1,7 +1,7 @@
-"""What is believed of files that others may write: names stay inside their folder, Arrow data is what it says.
+"""Checks files that others may write: names must stay inside their folder, Arrow data must be consistent.
 
-Checksums tell damage, not malice: who writes a file writes its checksum. So every name that comes from a file is
-checked before it becomes part of a path, and every record batch before its buffers are looked at.
+Checksums detect damage, not malice: the writer of a file writes its checksum. So every name from a file is checked
+before it becomes part of a path, and every record batch before its buffers are read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PATH = re.compile(rf"{_PART}(?:/{_PART})*")
 
 
 def file_name(name: str) -> str:
-    """The name, if it is that of a file in a folder; raises ``ValueError`` for anything that leads elsewhere.
+    """Return the name of a file in a folder; raises ``ValueError`` for anything that leads elsewhere.
 
     >>> file_name("000012.sst")
     '000012.sst'
@@ -35,7 +35,7 @@ def file_name(name: str) -> str:
 
 
 def inner_path(path: str) -> str:
-    """The path, if it leads from a folder to something inside it; raises ``ValueError`` otherwise.
+    """Return the path, if it leads from a folder to something inside it; raises ``ValueError`` otherwise.
 
     >>> inner_path("deltas/0_0/7.arrow")
     'deltas/0_0/7.arrow'
@@ -49,16 +49,16 @@ def inner_path(path: str) -> str:
 
 
 class ArrowFile:
-    """An Arrow file, of which no record batch is handed out that is not whole and of the form expected.
+    """An Arrow file that returns only record batches that are complete and of an expected schema.
 
     Args:
         data: all its bytes.
-        schemas: the forms that it may have.
+        schemas: the possible schemas.
         complete: the columns that have a value in every row.
-        where: what it is called in errors.
+        where: the file's name in errors.
 
     Raises:
-        CorruptDataError: it is no Arrow file, or one of another form.
+        CorruptDataError: it is no Arrow file, or one of another schema.
     """
 
     def __init__(self, data: Any, schemas: Sequence[Any], complete: Sequence[str], where: str):
@@ -77,21 +77,21 @@ class ArrowFile:
 
     @property
     def schema(self) -> Any:
-        """Which of the forms it has."""
+        """Its schema, one of those expected."""
         return self._reader.schema
 
     def rows(self, number: int) -> int:
-        """How many rows a record batch has; raises as ``batch``."""
+        """Return how many rows a record batch has; raises like ``batch``."""
         if number not in self._rows:
             self._rows[number] = self.batch(number).num_rows
         return self._rows[number]
 
     def batch(self, number: int) -> Any:
-        """A record batch; raises ``CorruptDataError`` when there is none, or one that contradicts itself."""
+        """Return a record batch; raises ``CorruptDataError`` if it does not exist, or contradicts itself."""
         return self.batch_and_metadata(number)[0]
 
     def batch_and_metadata(self, number: int) -> tuple[Any, Any]:
-        """A record batch and what was written with it."""
+        """Return a record batch and its metadata."""
         try:
             batch, metadata = self._reader.get_batch_with_custom_metadata(number)
             batch.validate(full=True)

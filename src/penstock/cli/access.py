@@ -1,5 +1,6 @@
-"""Where ``run``, ``serve`` and ``ui`` listen, and who is answered there (docs/decisions/0081); and the servers of the
-latter two."""
+"""The address at which ``run``, ``serve`` and ``ui`` listen, and who may use it (docs/decisions/0081); also the servers
+of ``serve`` and ``ui``.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ TOKEN = "PENSTOCK_TOKEN"
 
 
 class Access(NamedTuple):
-    """Where a server listens, and what requests have to bring."""
+    """The address of a server, and the credentials that requests need."""
 
     host: str
     token: str | None
@@ -33,14 +34,14 @@ class Access(NamedTuple):
 
     @property
     def told(self) -> str:
-        """What a line says of it that names the address."""
+        """The note about access in the line that shows the address."""
         if self.token is not None:
             return ", for those who have the token"
         return ", and all who reach it read all stores and topics" if self.is_open else ""
 
 
 def access_options(function: F) -> F:
-    """The options that say where to listen and who is answered."""
+    """Add the options for the address and for access."""
     for option in (
         click.option("--no-token", is_flag=True, envvar="PENSTOCK_NO_TOKEN", help="All who reach --host may read all."),
         click.option(
@@ -58,10 +59,11 @@ def access_options(function: F) -> F:
 
 
 def access(host: str, token_file: Path | None, no_token: bool) -> Access:
-    """Where to listen, and who is answered; the token goes out of the environment, which other processes inherit.
+    """Return the address and its access rules. The token is removed from the environment, which child processes
+    inherit.
 
     Raises:
-        click.UsageError: all who reach the address could read everything, and nobody has said that they may.
+        click.UsageError: everyone who reaches the address could read everything, and the user has not allowed that.
     """
     given = os.environ.pop(TOKEN, "").strip()
     try:
@@ -78,12 +80,12 @@ def access(host: str, token_file: Path | None, no_token: bool) -> Access:
 
 
 def server_options(port: int, variable: str) -> Callable[[F], F]:
-    """The options of a command that serves an application: which one, where to listen, who is answered, and where its
-    topics are.
+    """Return a decorator that adds the options of a command that serves an application: its id, address, access and
+    log.
 
     Args:
-        port: that by default.
-        variable: the environment variable that stands for it.
+        port: the default port.
+        variable: the environment variable for the port.
     """
     port_option = click.option(
         "--port",
@@ -112,14 +114,14 @@ def serving(
     no_token: bool,
     log_dir: Path | str | None,
 ) -> Iterator[tuple[StateServer, Access]]:
-    """A server of an application as ``server_options`` say, for as long as it takes.
+    """Run a server of an application, with the arguments of ``server_options``, while the context lasts.
 
     Args:
-        served: what it answers with, from the application's stores and topics.
+        served: makes the responses from the application's stores and topics.
     """
     at = access(host, token_file, no_token)
     with closing(open_stores(application)) as stores:
-        stores.shapes()  # what is wrong is told before anything listens
+        stores.shapes()  # raises errors before anything listens
         log = log_of(stores, log_dir)
         with StateServer(stores, host, port, served(stores, log), at.token, at.is_open) as server:
             yield server, at

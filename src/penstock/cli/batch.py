@@ -1,4 +1,4 @@
-"""``penstock batch``: a program once over all there is, as a batch job of Spark, as a scheduler runs it."""
+"""``penstock batch``: runs a program once over its present input, as a batch job on Spark, for schedulers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def batch(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Run a program once over all there is, as a batch job of Spark.
+    """Run a program once over its present input, as a batch job of Spark.
 
     It takes what is new in the program's topics since the last commit, and the rows of files, and makes one commit.
     Run it again for what has come since. Files need a name, under which they count once, however often a scheduler
@@ -78,7 +78,7 @@ _SETTINGS = ("pairs", "config_file", "on_error", "log_dir", "checkpoint", "state
 
 
 def _session(settings: Settings, application_id: str) -> Any:
-    from penstock.engine.spark.session import session_for  # what stands on PySpark takes long to import
+    from penstock.engine.spark.session import session_for  # importing PySpark takes long
 
     return session_for(application_id, (settings.state_dir or Path(".penstock") / application_id) / "spark.log")
 

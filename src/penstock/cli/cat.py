@@ -26,7 +26,7 @@ from penstock.serdes.registry import Avro, JsonSchema
 
 _POLL_SECONDS = 0.2
 _OF_REGISTRY: dict[str, Callable[[str], Serde]] = {"avro": Avro, "jsonschema": JsonSchema}
-"""Types whose schemas are in the registry of the settings, under the topic's name with ``-key`` or ``-value``."""
+"""Types whose schemas are in the settings' registry, under the topic's name with ``-key`` or ``-value``."""
 _READ = click.Choice([*TYPES.choices, *_OF_REGISTRY])
 _SHORT = "{key}\t{value}"
 _VALUE = "{value}"
@@ -71,7 +71,7 @@ def cat(
 ) -> None:
     """Show the records that are in a topic now: key and value, a record a line.
 
-    They are decoded by the types of the topic; what does not decode is shown as the bytes it is. Each partition comes
+    They are decoded by the types of the topic; other records are shown as bytes. Each partition comes
     in its own order; between partitions the one whose next record is oldest goes first.
 
     \b
@@ -109,7 +109,7 @@ def tail(
     key_type: str | None,
     value_type: str | None,
 ) -> None:
-    """Show the last records of a topic, and with -f those that come.
+    """Show the last records of a topic, and with -f new ones as they arrive.
 
     \b
     Examples:
@@ -130,7 +130,7 @@ def tail(
                 raise TopicNotFoundError(f"topic {name!r} was removed and made anew; begin again to follow the new one")
             new = {p: (before[p][1], end) for p, (_, end) in ranges.items()}
             lines.print(lines.records(new))
-    except KeyboardInterrupt:  # how following ends
+    except KeyboardInterrupt:  # Ctrl-C ends following
         pass
 
 
@@ -144,13 +144,13 @@ def _chosen(log: Log, topic: str, partition: int | None) -> dict[int, Range]:
 
 
 def _begin_of_last(log: Log, topic: str, partition: int, within: Range, count: int) -> int:
-    """The offset of the first of the last so many records of a partition."""
+    """Return the offset of the first of the last so many records of a partition."""
     newest = log.newest(topic, partition, *within, count)
     return within[1] if newest is None else int(newest.offsets[0])
 
 
 class _Lines:
-    """How the records of a topic are read and printed."""
+    """Reads and prints the records of a topic."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""``penstock chaos``: a program over a copy of its own input, while parts of it die."""
+"""``penstock chaos``: runs a program over a copy of its own input while parts of it are killed."""
 
 from __future__ import annotations
 
@@ -107,14 +107,15 @@ def chaos(
 
 
 def _chosen(settings: Settings) -> dict[str, Any]:
-    """The settings that are not the defaults; sizes only where the command line has them, for others are for larger
-    inputs."""
+    """Return the settings that differ from the defaults. Sizes only if the command line sets them: others suit larger
+    inputs.
+    """
     origins = {name: origin for name, origin in settings.origins.items() if name not in OWN_PLACES}
     return {name: getattr(settings, name) for name in origins if name not in SIZES or origins[name] == "keyword"}
 
 
 def _run_undisturbed(subject: Recorded, work: Path, mode: str, teller: _Teller) -> None:
-    """Run the program twice without disturbing it; what differs then is not compared afterwards.
+    """Run the program twice without disturbing it. Differences between the two runs are not compared later.
 
     Raises:
         ConfigError: nothing is the same in both.
@@ -140,7 +141,7 @@ def _run_undisturbed(subject: Recorded, work: Path, mode: str, teller: _Teller) 
 
 
 def _again(context: click.Context, failure: RoundFailedError) -> list[str]:
-    """The arguments of this command that do a round again."""
+    """Return the arguments of this command that repeat a round."""
     given = {**context.params, "seed": failure.seed, "only": failure.number, "folder": None}
     arguments = [given.pop("program")]
     for parameter in context.command.params:
@@ -171,8 +172,9 @@ def _tell_of_success(tally: Tally, seed: int) -> None:
 
 
 class _CtrlC:
-    """Ctrl-C, and SIGTERM like it, so that no process is left either way. Python loses the exception where it comes
-    while an object is destroyed, so that it was asked for is remembered."""
+    """Ends all processes on Ctrl-C, and on SIGTERM. Python loses the exception if it comes while an object is
+    destroyed, so the request is remembered.
+    """
 
     def __init__(self) -> None:
         self._was_asked = False
@@ -191,13 +193,13 @@ class _CtrlC:
         self.check()
 
     def check(self) -> None:
-        """Raise ``KeyboardInterrupt`` if it was asked for."""
+        """Raise ``KeyboardInterrupt`` if an end was requested."""
         if self._was_asked:
             raise KeyboardInterrupt
 
 
 class _Teller(Teller):
-    """A bar on a terminal; a line for each round anywhere."""
+    """A bar on a terminal, and a line for each round."""
 
     def __init__(self, kills: int, ctrl_c: _CtrlC):
         self.done = Tally()

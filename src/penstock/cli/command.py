@@ -1,4 +1,4 @@
-"""What all commands share: how failures are told, and that ``--debug`` shows all of them."""
+"""The common part of all commands: error output, and ``--debug``, which shows tracebacks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _remember(context: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 class Command(click.Command):
-    """A command with the option ``--debug``; with ``--json`` errors are JSON as well."""
+    """A command with the option ``--debug``; with ``--json`` its errors are JSON, too."""
 
     def __init__(self, *arguments: Any, **keywords: Any):
         super().__init__(*arguments, **keywords)
@@ -57,18 +57,18 @@ class Group(click.Group):
 
 
 class RootGroup(Group):
-    """All commands. What goes wrong ends them with exit code 1 and one message; wrong usage with 2, as click does."""
+    """The root of all commands. Errors end them with exit code 1 and one message; wrong usage with 2, as in click."""
 
     group_class = Group
 
     def invoke(self, context: click.Context) -> Any:
         atexit.unregister(gc.freeze)
-        atexit.register(gc.freeze)  # Python would look through all modules several times as it ends, for 0.2 s
-        if isinstance(sys.stdout, TextIOWrapper):  # what its encoding does not have is shown as \u...
+        atexit.register(gc.freeze)  # otherwise Python scans all modules several times at exit, for 0.2 s
+        if isinstance(sys.stdout, TextIOWrapper):  # characters outside its encoding are shown as \u...
             sys.stdout.reconfigure(errors="backslashreplace")
         try:
             return super().invoke(context)
-        except BrokenPipeError:  # whoever read the output has seen enough; click ends the command quietly
+        except BrokenPipeError:  # the reader has closed the pipe; click exits quietly
             raise
         except (PenstockError, OSError) as error:
             if context.meta.get(_DEBUG):
@@ -78,7 +78,7 @@ class RootGroup(Group):
 
 
 def tell(error: Exception, as_json: bool) -> None:
-    """Say what went wrong; to programs, which asked for JSON, with what kind of error it is."""
+    """Print an error; for programs, which requested JSON, with its type."""
     if as_json:
         told = {"error": masked(str(error)), "type": type(error).__name__}
         click.echo(msgspec.json.encode(told).decode(), err=True)

@@ -1,4 +1,4 @@
-"""``penstock config``: every setting, its value, and where it comes from."""
+"""``penstock config``: every setting, its value, and its origin."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def _row(settings: Settings, name: str) -> dict[str, Any]:
 
 
 def _of_command(name: str) -> dict[str, Any]:
-    """An option of a command that the environment gives."""
+    """Return an option of a command that the environment sets."""
     variable = f"PENSTOCK_{name.upper()}"
     value = MASK if name == "token" else os.environ[variable]
     return {"name": name, "value": value, "origin": variable}
 
 
 def _shown(name: str, value: Any) -> Any:
-    """A setting's value without the secrets in it."""
+    """Return a setting's value without secrets."""
     if not isinstance(value, str):
         return value
     return MASK if SECRET_NAME.search(name) else masked(value)

@@ -1,4 +1,4 @@
-"""``penstock doctor``: whether everything is there that a run needs, and what to do where it is not."""
+"""``penstock doctor``: checks everything that a run needs, and says how to fix problems."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _GET_JAVA = (
 
 
 class Check(NamedTuple):
-    """What was looked at, what was found, and what to do when that is not enough."""
+    """One check: its subject, the finding, and how to fix it."""
 
     name: str
     found: str
@@ -100,7 +100,7 @@ def _checks(settings: Settings) -> Iterator[Check]:
 
 
 def python() -> Check:
-    """Whether this Python is new enough."""
+    """Check that this Python is new enough."""
     found = f"Python {platform.python_version()} ({sys.executable})"
     if sys.version_info >= _PYTHON:
         return Check("Python", found)
@@ -108,7 +108,7 @@ def python() -> Check:
 
 
 def java() -> Check:
-    """Whether the Java that Spark will take is there and new enough."""
+    """Check that the Java Spark would use exists and is new enough."""
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home, "bin", "java")) if home else "java"
     where = f"{command}, by JAVA_HOME" if home else "on the PATH"
@@ -125,7 +125,7 @@ def java() -> Check:
 
 
 def temporary_files() -> Check:
-    """Whether there is a folder for temporary files, which Java uses as well."""
+    """Check that a folder for temporary files exists, which Java uses as well."""
     try:
         place = surroundings.temporary_folder()
     except ConfigError as error:
@@ -134,7 +134,7 @@ def temporary_files() -> Check:
 
 
 def limits() -> Iterator[Check]:
-    """Whether this process, and so a JVM, may open enough files and use enough memory."""
+    """Check that this process, and so a JVM, may open enough files and use enough memory."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     wanted = surroundings.OPEN_FILES
     shown = "as many as there are" if most == resource.RLIM_INFINITY else f"{most:,}"
@@ -147,17 +147,17 @@ def limits() -> Iterator[Check]:
 
 
 def package(name: str) -> Check:
-    """Whether a package that a run needs can be imported."""
+    """Check that a package that a run needs can be imported."""
     try:
         import_module(name)
-    except Exception as error:  # wheels for another machine raise errors of many kinds
+    except Exception as error:  # wheels for another machine raise many kinds of errors
         remedy = f"install it again: {sys.executable} -m pip install --force-reinstall {name}"
         return Check(name, f"cannot be imported: {type(error).__name__}: {error}", remedy)
     return Check(name, version(name))
 
 
 def cluster(url: str) -> Check:
-    """Whether a Kafka cluster can be reached and lets this user in."""
+    """Check that a Kafka cluster can be reached and accepts this user."""
     kafka = Kafka(url, timeout=_CLUSTER_PATIENCE)
     try:
         topics = open_log(kafka).topics()
@@ -167,7 +167,7 @@ def cluster(url: str) -> Check:
 
 
 def sparks_python() -> Check:
-    """Whether the Python with which Spark looks for ``format("penstock")`` has Penstock."""
+    """Check that the Python with which Spark looks for ``format("penstock")`` has Penstock."""
     python = lookup_python()
     name, remedy = "Spark's Python", f"set {DRIVER} and {WORKERS} to {sys.executable}, or unset them"
     try:
@@ -189,7 +189,7 @@ sys.exit(bool(missing))
 
 
 def folder(name: str, path: Path, option: str) -> Check:
-    """Whether files can be made in a folder, or where it is to be made."""
+    """Check that files can be created in a folder, which may not exist yet."""
     there = path.resolve()
     while not there.exists():
         there = there.parent

@@ -1,4 +1,4 @@
-"""``penstock explain``: what is held back and what it waits for, what deduplications remember, what was left out."""
+"""``penstock explain``: which records are held back, remembered by deduplications or left out, and why."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def explain(
 
 
 def _explain_losses(checkpoint: Checkpoint, node: str | None, as_json: bool) -> None:
-    """Each kind of loss of each step, with its tasks."""
+    """Print each kind of loss of each step, with its tasks."""
     by_task = [
         (label.partition("|")[0], loss)
         for label, loss in losses_of(checkpoint.manifest.metrics).items()

@@ -1,8 +1,8 @@
-"""Lines of JSON that ``topics cat --json`` prints and ``topics produce --json`` reads: a copy is exact
+"""Lines of JSON that ``topics cat --json`` prints and ``topics produce --json`` reads; copies are exact
 (docs/decisions/0080).
 
-A key or a value stands in a line as JSON where that says which bytes it is. Where it does not (bytes that are not of
-the topic's type, a NaN with a payload, JSON over several lines), its bytes do, and ``encoded`` names the field.
+A key or a value is in a line as JSON if the JSON determines its bytes. Otherwise (bytes that are not of the topic's
+type, a NaN with a payload, JSON over several lines) the line has its bytes, and ``encoded`` names the field.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from penstock.serdes.json import why_unread
 Encode = Callable[[bytes], bytes | None]
 
 _FLOATS = {b"NaN": float("nan"), b"Infinity": float("inf"), b"-Infinity": float("-inf")}
-"""Floats that are no JSON: Python's json writes them like this, and ``topics cat`` in quotes."""
+"""Floats that JSON does not have: Python's json writes them like this, and ``topics cat`` in quotes."""
 
 
 class TypesOfLine(msgspec.Struct):
-    """The topic that a line is of: how many partitions it has, and the types of its keys and values."""
+    """The topic of a line: its partition count, and the types of its keys and values."""
 
     partitions: int = 1
     key: str = "str"
@@ -54,18 +54,20 @@ class JsonLine(msgspec.Struct):
 
     @property
     def types(self) -> TypesOfLine | None:
-        """The topic that the line is of, where it says so; other programs may mean something else by the name."""
+        """The topic of the line, if it names one; other programs may use the field for something else."""
         topic = bytes(self.topic)
         return TypesOfLine() if topic == b"null" and isinstance(self.partition, int) else _types_in(topic)
 
     def read(self, name: str, encode: Encode) -> bytes | None:
-        """The bytes of the key or of the value."""
+        """Return the bytes of the key or of the value."""
         text = bytes(getattr(self, name))
         is_encoded = isinstance(self.encoded, list) and name in self.encoded
         return bytes_of_json(msgspec.json.decode(text)) if is_encoded else encode(text)
 
     def partition_of(self, partitions: int) -> int:
-        """The partition for it in a topic with so many: where it was, if that topic had as many; else its key's."""
+        """Return its partition in a topic with so many: the same as before if the counts are equal, else that of its
+        key.
+        """
         types, number = self.types, self.partition
         stays = types is not None and types.partitions == partitions and type(number) is int
         return number if stays and 0 <= number < partitions else BY_KEY
@@ -73,17 +75,17 @@ class JsonLine(msgspec.Struct):
 
 @lru_cache(maxsize=64)
 def _types_in(topic: bytes) -> TypesOfLine | None:
-    """The types in a line's topic, which is the same in all lines of a copy; None where there are none."""
+    """Return the types in a line's topic, which is the same in all lines of a copy; None if missing."""
     try:
         found = msgspec.json.decode(topic, type=TypesOfLine)
         from_name(found.key), from_name(found.value)
-    except ValueError:  # and what msgspec raises, which is one
+    except ValueError:  # includes msgspec's errors
         return None
     return found if found.partitions > 0 else None
 
 
 class Shown(NamedTuple):
-    """A key or a value as it stands in a line."""
+    """A key or a value in the form it has in a line."""
 
     json: msgspec.Raw
     is_encoded: bool = False
@@ -93,12 +95,12 @@ class Shown(NamedTuple):
 
 
 def shown(serde: Serde, data: Binary) -> list[Shown]:
-    """A column of keys or values as they stand in lines; takes the place of decoding it."""
+    """Return a column of keys or values in the form of lines; replaces their decoding."""
     if isinstance(serde, JsonSerde):
         return [_json_as_it_is(item) for item in data.to_pylist()]
     try:
         encode = json_encoder(serde)
-    except ConfigError:  # no copy is made of these lines; what does not decode stands there as bytes
+    except ConfigError:  # these lines are not for copies; undecodable values become bytes
         encode = None
     items, values = data.to_pylist(), decoded(serde, data)
     return [_as_json_or_bytes(encode, value, item) for value, item in zip(values, items, strict=True)]
@@ -116,7 +118,7 @@ def _json_as_it_is(data: bytes | None) -> Shown:
 
 
 def _as_json_or_bytes(encode: Encode | None, value: Any, data: bytes | None) -> Shown:
-    """A value as JSON where that is read as the bytes that it came from, else these bytes."""
+    """Return a value as JSON if that reads back as the same bytes, else the bytes."""
     json = _raw(value)
     if data is None or (encode is None and value is not data):
         return Shown(json)
@@ -132,7 +134,7 @@ def _raw(value: Any) -> msgspec.Raw:
 
 
 def line_of(record: ConsumerRecord, types: TypesOfLine) -> bytes:
-    """The line of a record whose key and value are ``Shown``."""
+    """Return the line of a record whose key and value are ``Shown``."""
     found: dict[str, Any] = {
         "key": record.key.json,
         "value": record.value.json,
@@ -149,7 +151,7 @@ def line_of(record: ConsumerRecord, types: TypesOfLine) -> bytes:
 
 
 def types_of(info: TopicInfo, key: str | None, value: str | None) -> TypesOfLine:
-    """What the lines of a topic say of it, whose records are shown as of other types if need be."""
+    """Return the topic's description for its lines, which may show records as other types."""
     return TypesOfLine(info.partitions, key or info.key, value or info.value)
 
 
@@ -157,10 +159,10 @@ def types_of(info: TopicInfo, key: str | None, value: str | None) -> TypesOfLine
 
 
 def parse_line(line: bytes) -> JsonLine:
-    """A line's fields.
+    """Return a line's fields.
 
     Raises:
-        SerdeError: it is no such line.
+        SerdeError: the line cannot be parsed.
     """
     try:
         return msgspec.json.decode(line, type=JsonLine)
@@ -174,7 +176,7 @@ def parse_line(line: bytes) -> JsonLine:
 
 
 def _with_literals(line: bytes) -> JsonLine | None:
-    """A line whose key or value is a float that is no JSON, as Python's json writes it."""
+    """Return a line with a float as key or value that is no JSON, in the form of Python's json."""
     if not any(name in line for name in _FLOATS):
         return None
     try:
@@ -188,7 +190,7 @@ def _with_literals(line: bytes) -> JsonLine | None:
 
 
 def json_encoder(serde: Serde) -> Encode:
-    """What makes the bytes of a key or value from JSON; null makes none.
+    """Return a function that makes the bytes of a key or value from JSON; null gives None.
 
     Raises:
         ConfigError: values of this type cannot be written as JSON.
@@ -218,7 +220,7 @@ class _Window(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def _windowed_encoder(serde: WindowedSerde) -> Encode:
-    """What makes the bytes of keys with a window of ``{"key": ..., "start": ..., "end": ...}``."""
+    """Return the encoder of windowed keys, from ``{"key": ..., "start": ..., "end": ...}``."""
     encode_key = json_encoder(serde.inner)
 
     def encode(text: bytes) -> bytes | None:
@@ -254,7 +256,7 @@ def unwritable(serde: Serde) -> ConfigError:
 
 
 def json_of_text(text: bytes) -> bytes | None:
-    """JSON as it is; None for null."""
+    """Return JSON unchanged; None for null."""
     try:
         return None if msgspec.json.decode(text) is None else text
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -263,7 +265,7 @@ def json_of_text(text: bytes) -> bytes | None:
 
 
 def bytes_of_json(value: Any) -> bytes:
-    """Bytes as JSON has them: text, or an object with their base64."""
+    """Return the bytes in JSON: text, or an object with their base64."""
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, dict) and list(value) == ["base64"]:
@@ -275,5 +277,5 @@ def bytes_of_json(value: Any) -> bytes:
 
 
 def shorten(text: bytes) -> str:
-    """The beginning of a line, for messages."""
+    """Return the beginning of a line, for messages."""
     return repr(text[:60].decode(errors="replace") + ("..." if len(text) > 60 else ""))

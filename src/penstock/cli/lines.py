@@ -1,4 +1,4 @@
-"""Lines of text as encoded records, for ``penstock topics produce``."""
+"""Parses lines of text into encoded records, for ``penstock topics produce``."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class LineParser:
     Args:
         key: the type of the keys.
         value: the type of the values.
-        separator: what stands between key and value; without it a line is a value.
+        separator: the text between key and value; without it a line is a value.
         as_json: lines are objects with key, value, timestamp and headers.
-        key_field: where in the value the key stands, names with dots between them.
-        timestamp_field: where in the value the timestamp stands.
-        partitions: how many the topic has; lines of a topic with as many go to the partitions they were in.
-        unit: that of timestamps that are numbers.
+        key_field: the path of the key in the value, names with dots between them.
+        timestamp_field: the path of the timestamp in the value.
+        partitions: the topic's partition count; lines of a topic with as many go to their previous partitions.
+        unit: the unit of timestamps that are numbers.
 
     >>> parser = LineParser(STR, JsonSerde(), separator=b"=", timestamp_field="at.ms")
     >>> parser.parse(b'a={"at": {"ms": 5}}')
@@ -82,7 +82,7 @@ class LineParser:
         self._skips_blank = as_json or not (value in (STR, BYTES) or separator)
 
     def parse(self, line: bytes) -> Line | None:
-        """A line's record; None for a blank line that cannot be one.
+        """Return a line's record; None for a blank line that cannot be one.
 
         Raises:
             SerdeError: the line cannot be read.
@@ -126,7 +126,7 @@ class LineParser:
         return Line(key, value, timestamp, headers, parts.partition_of(self._partitions))
 
     def batches(self, lines: Iterable[bytes], on_bad: OnBadLine) -> Iterator[Placed]:
-        """The records of all lines; ``on_bad`` is told of lines that cannot be read, and may raise."""
+        """Yield the records of all lines; ``on_bad`` is called for unreadable lines, and may raise."""
         some: list[Line] = []
         nbytes = 0
         for number, line in enumerate(lines, 1):
@@ -156,7 +156,7 @@ def _placed(lines: list[Line]) -> Placed:
 
 
 def text_encoder(serde: Serde) -> Encode:
-    """What makes the bytes of a key or value from text.
+    """Return a function that makes the bytes of a key or value from text.
 
     Raises:
         ConfigError: values of this type cannot be written as text.
@@ -192,7 +192,7 @@ def _number(type_: type[int] | type[float], text: bytes) -> Any:
 
 
 def _field(value: Any, path: str) -> Any:
-    """What stands in a JSON value under names with dots between them."""
+    """Return the field of a JSON value at a path with dots."""
     found = found_at(value, path.split("."))
     if found is MISSING:
         raise SerdeError(f"there is no {path} in {shorten(msgspec.json.encode(value))}")
@@ -200,7 +200,7 @@ def _field(value: Any, path: str) -> Any:
 
 
 def _milliseconds(time: Any, unit: Unit) -> int:
-    """A timestamp: a number since 1970, or ISO 8601, in UTC where it does not say."""
+    """Return a timestamp in milliseconds: a number since 1970, or ISO 8601, in UTC by default."""
     if unit is UNITS["ms"] and isinstance(time, float) and isfinite(time):
         time = int(time)
     ms = parsed(time, unit)
@@ -210,7 +210,7 @@ def _milliseconds(time: Any, unit: Unit) -> int:
 
 
 def _without_mark(line: bytes) -> bytes:
-    """The first line of a file without the byte order mark that some programs write in front of UTF-8.
+    """Return the first line of a file without the byte order mark that some programs write before UTF-8.
 
     Raises:
         SerdeError: the mark is one of UTF-16.

@@ -1,4 +1,4 @@
-"""``penstock run --live``: a table of all steps of a running application, which moves on with each commit."""
+"""``penstock run --live``: a table of all steps of a running application, updated with each commit."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _COLUMNS = (
 
 
 class TableDisplay(LiveDisplay):
-    """What :class:`LiveDisplay` says, below a table of the steps."""
+    """The messages of :class:`LiveDisplay`, below a table of the steps."""
 
     _application: Application | None = None
 
     def running(self, streams: Streams) -> None:
-        """From now on the table is shown."""
+        """Show the table from now on."""
         from penstock.watch.figures import Application
 
         super().running(streams)
@@ -53,7 +53,7 @@ class TableDisplay(LiveDisplay):
 
 
 def node_table(picture: dict[str, Any], figures: dict[str, Any]) -> Table:
-    """The steps of an application with their figures, a block for each sub-topology."""
+    """Return a table of an application's steps with their metrics, a block for each sub-topology."""
     lag = sum(sum(topic.get("lag", ())) for topic in figures["topics"].values())
     at = f"commit {figures['commit']:,} · {figures['rate']:,.0f} records/s · {lag:,} behind"
     title = f"{picture['application']} · {at}"

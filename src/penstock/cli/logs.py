@@ -1,4 +1,4 @@
-"""Logs that programs read: one JSON object a line, beside the results."""
+"""Logs for programs: one JSON object a line, separate from the results."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "task
 
 
 class JsonFormatter(logging.Formatter):
-    """A log record as one line of JSON: time, level, logger, message, what was raised, and what ``extra`` gave under
-    other names; nothing secret.
+    """Formats a log record as one line of JSON: time, level, logger, message, exception, and fields of ``extra``,
+    without secrets.
 
     >>> record = logging.makeLogRecord({"name": "app", "levelname": "INFO", "msg": "on", "created": 1.5})
     >>> JsonFormatter().format(record)
@@ -35,7 +35,7 @@ class JsonFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line."""
         seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         found: dict[str, Any] = {
             "time": f"{seconds}.{int(record.created * 1000) % 1000:03d}Z",
@@ -50,12 +50,12 @@ class JsonFormatter(logging.Formatter):
 
 
 def json_line(level: str, message: str) -> str:
-    """What is said in one line, where there is no time for a logger."""
+    """Return a message as one line, for places where a logger cannot run."""
     return JsonFormatter().format(logging.makeLogRecord({"name": "penstock.cli", "levelname": level, "msg": message}))
 
 
 def _masked(value: Any) -> Any:
-    """What JSON has of a value, without anything secret."""
+    """Return a value for JSON, without secrets."""
     if isinstance(value, Mapping):
         return {str(name): _masked(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
@@ -64,12 +64,12 @@ def _masked(value: Any) -> Any:
 
 
 def logs_are_json() -> bool:
-    """Whether :func:`log_as_json` holds."""
+    """Return whether :func:`log_as_json` is in effect."""
     return any(isinstance(handler.formatter, JsonFormatter) for handler in logging.getLogger().handlers)
 
 
 def log_as_json() -> None:
-    """Have everything that this process logs, and says beside its results, come as JSON."""
+    """Write all of this process's logs and messages as JSON."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     root = logging.getLogger()

@@ -1,4 +1,4 @@
-"""Options and types of arguments that several commands have."""
+"""Options and argument types that several commands share."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class LocalPath(click.Path):
 
 
 def _judged(type_: Any, value: Any, judge: Callable[[object, str], T], *where: Any) -> T:
-    """What is meant by a path or URL, or a refusal that names the parameter."""
+    """Return the path or URL, or fail with an error that names the parameter."""
     try:
         return judge(value, "")
     except ConfigError as error:
@@ -66,7 +66,7 @@ log_option = click.option(
 
 
 def program_settings_options(function: F) -> F:
-    """The options of the settings that say what a program does, and ``--set`` for all others."""
+    """Add the options for settings of a program's behaviour, and ``--set`` for all others."""
     for option in (
         click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Any setting; see `penstock config`."),
         click.option(
@@ -83,7 +83,7 @@ def program_settings_options(function: F) -> F:
 
 
 def settings_options(function: F) -> F:
-    """The options that say which program it is, and where its state is."""
+    """Add the options that name the program's application and the place of its state."""
     for option in (
         click.option("--checkpoint", metavar="URL", help="Where commits lie: a folder or an object store."),
         click.option("--state-dir", type=LocalPath(), help="The folder of the application's state."),
@@ -93,11 +93,11 @@ def settings_options(function: F) -> F:
 
 
 def load_settings(pairs: tuple[str, ...], config_file: Path | None, **options: Any) -> Settings:
-    """The settings as ``settings_options`` give them, the environment and the files.
+    """Return the settings of ``settings_options``, the environment and the files.
 
     Raises:
-        click.UsageError: what was given on the command line is wrong.
-        ConfigError: what stands in the environment or in a file is wrong.
+        click.UsageError: the command line is wrong.
+        ConfigError: the environment or a file is wrong.
     """
     given = {**options, **log_settings(options.pop("log_dir", None)), **dict(map(_setting, pairs))}
     Settings.load(config_file=config_file)
@@ -108,7 +108,7 @@ def load_settings(pairs: tuple[str, ...], config_file: Path | None, **options: A
 
 
 def _setting(pair: str) -> tuple[str, str]:
-    """The name and the value in NAME=VALUE."""
+    """Return the name and the value in NAME=VALUE."""
     known = [item.name for item in fields(Settings) if item.name != "origins"]
     name, equals, value = pair.partition("=")
     name = name.strip().replace("-", "_")
@@ -123,29 +123,29 @@ def _setting(pair: str) -> tuple[str, str]:
 
 
 def log_settings(place: Path | str | None) -> dict[str, Any]:
-    """The settings that say where the topics are."""
+    """Return the settings that say where the topics are."""
     if place is None:
         return {}
     return {"log": place} if isinstance(place, str) else {"log": str(place), "log_dir": place}
 
 
 def open_file_log(place: Path | str | None) -> Log:
-    """The log in a folder or of a cluster, by default the one of the settings."""
+    """Return the log in a folder or of a cluster, by default that of the settings."""
     return open_log(Settings.load(**log_settings(place)).topics_in)
 
 
 def log_of(stores: ApplicationStores, log_dir: Path | str | None) -> Log:
-    """Where the topics are: as the user says, else where the application's last start found them."""
+    """Return the log: the given one, else the one that the application's last start used."""
     start = stores.commits.start_of(stores.commits.newest())
     written = "" if start is None or start.picture is None else start.picture.log
     if log_dir is None and (written.startswith(SCHEME) or Path(written).is_dir()):
-        said = Settings.load().topics_in  # of a cluster with the options that are not written down
+        said = Settings.load().topics_in  # a cluster's options are not written down
         return open_log(said if str(said).startswith(SCHEME) else written)
     return open_file_log(log_dir)
 
 
 def complete_topic(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """The topics whose names begin so, for the shell's completion."""
+    """Return the topics whose names begin so, for the shell's completion."""
     names = open_file_log(context.params.get("log_dir")).topics()
     return [name for name in names if name.startswith(incomplete)]
 
@@ -153,7 +153,7 @@ def complete_topic(context: click.Context, _: click.Parameter, incomplete: str) 
 def read_by(
     read: Callable[[str], int], no_limit: str | None = None
 ) -> Callable[[click.Context, click.Parameter, str | None], int | None]:
-    """An option's callback that reads a duration or a size, by ``to_ms`` or ``to_bytes``, or a word for no limit."""
+    """Return an option's callback that parses a duration or a size, or a word for no limit."""
 
     def callback(_: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
         if value is None:

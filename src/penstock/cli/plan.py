@@ -1,4 +1,4 @@
-"""``penstock plan``: how many slots, how much memory and disk a program needs, from measured figures."""
+"""``penstock plan``: the slots, memory and disk that a program needs, from measured figures."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def plan(
 ) -> None:
     """Say how many slots, how much memory and disk, and how long a restore takes.
 
-    Reckons from what the benchmark measured; your records and functions differ, so take it for a beginning, and try
-    with your own. Where a program does several things, the kinds' cores add up.
+    The numbers come from a benchmark; your records and functions differ, so take them as a first estimate, and measure
+    your own program. Where a program does several things, the kinds' cores add up.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""``penstock topics produce``: records into a topic, from a file or a pipe."""
+"""``penstock topics produce``: writes records into a topic, from a file or a pipe."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def produce(
 
 
 class _Reading(NamedTuple):
-    """How lines are read."""
+    """The options of parsing lines."""
 
     key_separator: str | None
     lines_are_json: bool
@@ -97,7 +97,7 @@ class _Reading(NamedTuple):
     timestamp_unit: str
 
     def check(self) -> None:
-        """Refuse options that say different things about the same."""
+        """Refuse options that contradict each other."""
         if self.key_separator == "":
             raise click.BadParameter("it must not be empty", param_hint="'--key-separator'")
         options = {"--key-separator": self.key_separator, "--key-field": self.key_field, "--json": self.lines_are_json}
@@ -106,7 +106,7 @@ class _Reading(NamedTuple):
             raise click.UsageError(f"{given[0]} and {given[1]} both say where keys come from; give one of them")
 
     def parser(self, topic: str, keys: Serde, values: Serde, partitions: int) -> LineParser:
-        """What reads the lines for a topic of these types."""
+        """Return the parser of lines for a topic of these types."""
         for option, path in (("--key-field", self.key_field), ("--timestamp-field", self.timestamp_field)):
             if path is not None and not isinstance(values, JsonSerde):
                 raise click.UsageError(f"{option} needs values of type json; those of topic {topic} are {values.name}")
@@ -116,7 +116,7 @@ class _Reading(NamedTuple):
 
 
 def _types(log: Log, new: TopicInfo, key: str | None, value: str | None) -> tuple[Serde, Serde]:
-    """The types of keys and values: those given, else the topic's, else those of the topic to be made."""
+    """Return the types of keys and values: those given, else the topic's, else those of the new topic."""
     if log.keeps_types and log.exists(new.name):
         return topic_types(log, new.name, *(None if type_ is None else from_name(type_) for type_ in (key, value)))
     return from_name(new.key), from_name(new.value)
@@ -127,7 +127,7 @@ def _partitions(log: Log, new: TopicInfo) -> int:
 
 
 def _first_types(file: BinaryIO) -> tuple[Iterator[bytes], TypesOfLine]:
-    """All lines, and what the first one says of the topic that it is of."""
+    """Return all lines, and the topic that the first one describes."""
     first = list(islice(file, 1))
     try:
         found = parse_line(first[0]).types if first else None
@@ -139,7 +139,7 @@ def _first_types(file: BinaryIO) -> tuple[Iterator[bytes], TypesOfLine]:
 def _new_topic(
     log: Log, name: str, key: str | None, value: str | None, partitions: int | None, of_lines: TypesOfLine
 ) -> TopicInfo:
-    """What the topic is made as: as the options say, and else as that which the lines are of."""
+    """Return the topic to create: from the options, else from the lines' topic."""
     count_ = partitions or (of_lines.partitions if log.keeps_types else 1)
     return TopicInfo(name, count_, key or of_lines.key, value or of_lines.value)
 
@@ -150,7 +150,7 @@ def _check_partitions(log: Log, topic: str, wanted: int | None) -> None:
 
 
 class _BadLines:
-    """What becomes of lines that cannot be read."""
+    """Handles unreadable lines."""
 
     def __init__(self, file: str, skip: bool):
         self._file = "standard input" if file in ("-", "<stdin>") else file

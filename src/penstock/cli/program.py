@@ -1,4 +1,4 @@
-"""The user's program: from ``app.py:topology`` or ``package.module:name`` to a topology."""
+"""Loads the user's program: from ``app.py:topology`` or ``package.module:name`` to a topology."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ PROGRAM_HELP = (
 
 
 def load_program(target: str) -> Topology:
-    """The topology that is named.
+    """Return the named topology.
 
     Args:
         target: ``app.py:name`` or ``package.module:name``; the name is that of a ``Topology``, of a
             ``StreamsBuilder``, or of a function without arguments that returns one of them.
 
     Raises:
-        click.BadParameter: there is no such file, module or name, or it is something else.
+        click.BadParameter: the file, module or name does not exist, or is something else.
         ConfigError: the program does not load; the message says where it fails.
         TopologyError: the topology cannot be built.
     """
@@ -62,7 +62,7 @@ def load_program(target: str) -> Topology:
 
 
 def default_application_id(target: str) -> str:
-    """The name of the program's file or module, in the letters that an application's id may have.
+    """Return the name of the program's file or module, in the characters that an application id may have.
 
     >>> default_application_id("jobs/flights.py:topology"), default_application_id("jobs.flights:late")
     ('flights', 'flights')
@@ -73,7 +73,7 @@ def default_application_id(target: str) -> str:
 
 
 def program_file(target: str, names_application: bool) -> ProgramFile | None:
-    """Where a program that was loaded is; None for one without a file.
+    """Return the file of a loaded program; None if it has none.
 
     Args:
         names_application: whether its application id is the default one.
@@ -93,7 +93,7 @@ def _is_file(place: str) -> bool:
 
 
 def _module(place: str) -> ModuleType:
-    """The module in a file, or of a name. Slots import it by its name, from the same folder."""
+    """Return the module of a file or a name. Slots import it by its name, from the same folder."""
     if _is_file(place):
         path = Path(place).resolve()
         _check_file(path, place)
@@ -118,7 +118,7 @@ def _check_file(path: Path, place: str) -> None:
 
 
 def _find(name: str) -> str | None:
-    """Where a module lies that could be imported by this name now."""
+    """Return the file of a module that can be imported by this name now."""
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
@@ -135,7 +135,7 @@ def _attribute(module: ModuleType, name: str, place: str) -> Any:
 
 
 def _user_code(call: Callable[[], T], what: str) -> T:
-    """What a call into the user's program returns; an error in it is told with the lines of that program."""
+    """Return the result of a call into the user's program; errors show the lines of that program."""
     try:
         return call()
     except PenstockError as error:
@@ -148,7 +148,7 @@ def _user_code(call: Callable[[], T], what: str) -> T:
 
 
 def _own_lines(error: BaseException) -> str:
-    """An error with its stack, from the user's program on."""
+    """Return an error with its stack, from the user's program on."""
     trace = error.__traceback__
     while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
@@ -160,13 +160,13 @@ def _own_lines(error: BaseException) -> str:
 
 
 def _own_frame(error: BaseException) -> traceback.FrameSummary | None:
-    """The innermost place in the user's program that an error came through."""
+    """Return the innermost frame of the user's program that an error came through."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
     return frames[-1] if frames else None
 
 
 def _is_ours(file: str) -> bool:
-    """Whether a file is not the user's: Penstock's, or one of Python's own, through which either calls the other."""
+    """Return whether a file belongs to Penstock or to Python, not to the user."""
     if file.startswith((_PACKAGE, "<frozen ")):
         return True
     return file.startswith(_PYTHON) and "site-packages" not in file

@@ -1,4 +1,4 @@
-"""How a running application is shown: a live display on a terminal, lines in a pipe, JSON for programs."""
+"""Shows a running application: a live display on a terminal, lines in a pipe, JSON for programs."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from penstock.cli.terminal import count, print_json, say, stderr
 from penstock.log.open import open_log
 from penstock.progress import Progress as Commit
 
-if TYPE_CHECKING:  # the engine stands on pyspark, which only `penstock run` may import
+if TYPE_CHECKING:  # the engine needs pyspark, which only `penstock run` may import
     from penstock.engine.operate.restores import RestoreProgress
     from penstock.engine.spark.streams import Streams
 
 _LINE_SECONDS = 5.0
 _LOOK_SECONDS = 0.5
 _CATCH_UP_SECONDS = 2.0
-"""Records may wait that long before a bar is shown; a steady stream always has some."""
+"""Records may wait that long before a bar is shown; a steady stream always has some waiting."""
 
 
 class Backlog:
-    """How far an application is in its source topics; looks at most twice a second.
+    """An application's progress in its source topics; updated at most twice a second.
 
-    It has a log of its own, since the application's belongs to the thread that makes the commits.
+    It opens a separate log, because the application's belongs to the thread that makes the commits.
     """
 
     def __init__(self, streams: Streams):
@@ -41,7 +41,7 @@ class Backlog:
         self.done = 0
         """Records processed since the start."""
         self.total = 0
-        """Records processed since the start, and those that wait."""
+        """Records processed since the start, and waiting ones."""
 
     def look(self) -> None:
         now = time.monotonic()
@@ -57,7 +57,7 @@ class Backlog:
 
 
 def left_out(commit: Commit) -> str:
-    """What was lost since the start, in a few words.
+    """Summarise the records lost since the start.
 
     >>> from penstock.losses import Loss
     >>> late = Loss("late-record-drop-total", "hourly", "expired-window", 7)
@@ -71,7 +71,7 @@ def left_out(commit: Commit) -> str:
 
 
 def restores_in_words(restores: Sequence[RestoreProgress]) -> str:
-    """What is being restored or was, in a line; empty when that was nothing.
+    """Summarise running and finished restores in a line; empty if no rows were restored.
 
     >>> from penstock.engine.operate.restores import RestoreProgress
     >>> done = RestoreProgress("counts", 0, 1_200_000, 2.5, 9, 9, "restored")
@@ -89,33 +89,33 @@ def restores_in_words(restores: Sequence[RestoreProgress]) -> str:
 
 
 class Display(Protocol):
-    """What is told while an application runs."""
+    """The output while an application runs."""
 
     def status(self, message: str) -> None:
-        """Say what is going on, until something else is."""
+        """Show what is happening, until the next message."""
 
     def running(self, streams: Streams) -> None:
-        """From now on the application runs."""
+        """The application runs from now on."""
 
     def committed(self, commit: Commit) -> None:
         """A commit was made."""
 
     def restoring(self, restores: Sequence[RestoreProgress]) -> None:
-        """How far restores are; called several times a second."""
+        """Show the progress of restores; called several times a second."""
 
     def refresh(self) -> None:
-        """Called several times a second."""
+        """Update the display; called several times a second."""
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """End the display."""
 
 
 _WORTH_SAYING_SECONDS = 1.0
-"""A start restores a few rows most of the time; nobody waits for that."""
+"""Shorter restores are not shown: most starts restore a few rows, which takes no noticeable time."""
 
 
 class _Restored:
-    """Says what was restored, when all of it is; and every few seconds how far it is."""
+    """Reports restores when all are done, and every few seconds in between."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -136,7 +136,7 @@ class _Restored:
 
 
 class JsonDisplay:
-    """One JSON object a line for every commit, on standard output."""
+    """One line of JSON for every commit, on standard output."""
 
     def __init__(self) -> None:
         self._restored = _Restored()
@@ -201,10 +201,10 @@ class LineDisplay:
 
 
 class LiveDisplay:
-    """A bar while there is a backlog, then what was done so far; redrawn in place.
+    """A bar while there is a backlog, then a summary; redrawn in place.
 
     Args:
-        at_the_end: what the application does when no records wait.
+        at_the_end: the application's state when no records wait.
     """
 
     def __init__(self, at_the_end: str):
@@ -212,7 +212,7 @@ class LiveDisplay:
         self._backlog: Backlog | None = None
         self._message: str | None = None
         self._restores = ""
-        """What is being restored, while it is."""
+        """The running restores."""
         self._records = 0
         self._lost = ""
         self._last = 0.0

@@ -1,4 +1,4 @@
-"""``penstock publish``: a commit whose records did not get to their topics yet, and those that never will."""
+"""``penstock publish``: publishes a commit whose records are not in their topics yet, without refused records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.query.application import checkpoint_of, open_stores
 from penstock.storage import open_storage
 
 _SHOWN = 20
-"""So many refused records are told one by one."""
+"""How many refused records are listed."""
 
 
 @click.command(cls=Command, epilog=APPLICATION_HELP)

@@ -1,4 +1,4 @@
-"""``penstock rescale``: an application that goes on with another number of partitions."""
+"""``penstock rescale``: moves an application's state to another number of partitions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from penstock.storage import Storage, open_storage
 @click.option("--execute", is_flag=True, help="Do it. Without this, what would be done is only told.")
 @log_option
 def rescale(application: str, partitions: int, program: str | None, execute: bool, log_dir: Path | str | None) -> None:
-    """Have a stopped application go on where its sources have another number of partitions.
+    """Move a stopped application's state to its sources' new number of partitions.
 
     Its state is written anew, so that what each key has lies in the partition
     that Kafka's partitioner gives the key. Before, have the application read
@@ -61,7 +61,7 @@ def rescale(application: str, partitions: int, program: str | None, execute: boo
 
 
 def _program_of(storage: Storage, application: str, checkpoint: str) -> str:
-    """The program that was last started."""
+    """Return the program that was last started."""
     newest = Manifests(storage).newest()
     told = Starts(storage).read(newest.start, newest.application).program if newest is not None and newest.start else ""
     path, _, name = told.rpartition(":")

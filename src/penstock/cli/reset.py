@@ -1,4 +1,4 @@
-"""``penstock reset``: an application that begins again."""
+"""``penstock reset``: starts an application over."""
 
 from __future__ import annotations
 

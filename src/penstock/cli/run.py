@@ -1,4 +1,4 @@
-"""``penstock run``: a program on Spark, from a start to a clean stop."""
+"""``penstock run``: runs a program on Spark, from its start to a clean stop."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ from penstock.query.server import PORT, keep_port
 from penstock.settings import Settings
 from penstock.watch.server import check_installed
 
-if TYPE_CHECKING:  # the engine stands on pyspark, which takes long to import
+if TYPE_CHECKING:  # importing pyspark takes long
     from penstock.engine.spark.streams import Streams
 
 AVAILABLE_NOW = "available-now"
 _LOOK_SECONDS = 0.1
 _TERM_SECONDS = 5
-"""How long after SIGTERM a commit may take."""
+"""How long a commit may take after SIGTERM."""
 _END_SECONDS = 9
-"""And everything together, whatever it waits for: who sends SIGTERM often kills after ten seconds."""
+"""How long stopping may take in all: supervisors often kill ten seconds after SIGTERM."""
 _ABORTED, _TERMINATED = 130, 143
 
 
@@ -97,10 +97,10 @@ def run(
 ) -> None:
     """Run a program on Spark.
 
-    It runs until Ctrl-C, or with --available-now until everything that is there is done.
+    It runs until Ctrl-C, or with --available-now until all present records are processed.
 
-    Ctrl-C or SIGTERM finish the commit under way and stop; a later start goes on from there. A second Ctrl-C ends at
-    once, which loses nothing either: the commit under way is made again. So is one that is not finished five seconds
+    Ctrl-C or SIGTERM finish the current commit and stop; a later start continues from there. A second Ctrl-C ends at
+    once, which loses nothing either: the current commit is made again. So is one that is not finished five seconds
     after SIGTERM, and nine seconds after it the program has ended, whatever it waits for.
 
     With --ui or --serve it listens on this machine alone unless --host says otherwise, which wants a token. Variables
@@ -131,7 +131,7 @@ def run(
         log_as_json()
     with Signals() as signals:
         topology = load_program(program)
-        logging.getLogger("penstock.losses").addHandler(logging.NullHandler())  # the display tells of them
+        logging.getLogger("penstock.losses").addHandler(logging.NullHandler())  # the display shows them
         given = {"application_id": application_id, **options}
         running = _Run(signals, _display(as_json, trigger, live, log_format), answers)
         try:
@@ -155,7 +155,7 @@ def run(
 
 
 def _port(is_wanted: bool, given: int | None, variable: str, usual: int) -> int | None:
-    """Where to listen: an option says that it is wanted, too; a variable only where."""
+    """Return the port to listen on: an option also enables the server, a variable only sets its port."""
     if given is not None or not is_wanted:
         return given
     text = os.environ.get(variable) or str(usual)
@@ -165,14 +165,14 @@ def _port(is_wanted: bool, given: int | None, variable: str, usual: int) -> int 
 
 
 class _Ports(NamedTuple):
-    """The ports at which a run is asked and shown, kept before Spark starts; None where that is not wanted."""
+    """The ports of a run's servers, reserved before Spark starts; None for a disabled server."""
 
     state: socket.socket | None
     page: socket.socket | None
 
     @classmethod
     def kept(cls, host: str, state: int | None, page: int | None) -> _Ports:
-        """Keep these ports; raises ``ConfigError`` when somebody has one."""
+        """Reserve these ports; raises ``ConfigError`` if one is taken."""
         if state == page and state:
             raise ConfigError(f"--ui-port and --serve-port are both {state}: give another one of them")
         first = None if state is None else keep_port(host, state, "--serve-port")
@@ -189,11 +189,11 @@ class _Ports(NamedTuple):
 
 
 class _Answers:
-    """What is answered over HTTP, and to whom. What is wrong with it is found before Spark is started.
+    """The HTTP servers of a run, and their access rules. Problems are found before Spark starts.
 
     Args:
-        state_port: where state is served; None for nowhere.
-        page_port: where the page is.
+        state_port: the port for state; None to disable it.
+        page_port: the port of the page.
     """
 
     def __init__(
@@ -217,7 +217,7 @@ def _display(as_json: bool, trigger: str | None, live: bool, log_format: str) ->
 
 
 def _renaming(pair: str) -> tuple[str, str]:
-    """The two names in OLD=NEW."""
+    """Return the two names in OLD=NEW."""
     old, equals, new = pair.partition("=")
     if not (old and equals and new):
         raise click.BadParameter(f"write it like --rename old=new; got {pair!r}", param_hint="'--rename'")
@@ -232,12 +232,12 @@ def _check_trigger(trigger: str) -> None:
 
 
 class Signals:
-    """Takes Ctrl-C and SIGTERM as the wish to stop, and a second Ctrl-C as the wish to end at once."""
+    """Turns Ctrl-C and SIGTERM into a request to stop, and a second Ctrl-C into a request to end at once."""
 
     def __init__(self) -> None:
         self.wants_stop = False
         self.is_terminated = False
-        """Whether it is to stop soon (SIGTERM)."""
+        """Whether it must stop soon (SIGTERM)."""
         self._before: dict[int, Any] = {}
         self._came: SimpleQueue[int] = SimpleQueue()
 
@@ -280,8 +280,8 @@ def _end_at_once(code: int) -> None:
 class _Run:
     """One run of a program.
 
-    Spark is started and stopped in another thread: signals arrive in this one, which stays free to tell what is going
-    on, and PySpark would put a handler of its own in place of ours.
+    Spark is started and stopped in another thread. Signals arrive in this one, which stays free to show progress;
+    PySpark would replace our signal handler by its own.
     """
 
     def __init__(self, signals: Signals, display: Display, answers: _Answers):
@@ -290,14 +290,14 @@ class _Run:
         self._display = display
         self._commits: SimpleQueue[Progress] = SimpleQueue()
         self._states: SimpleQueue[str] = SimpleQueue()
-        """What the other thread is about to do."""
+        """The other thread's next steps, as messages."""
         self._is_stopping = False
         self._thread = ThreadPoolExecutor(1, "penstock-start-and-stop")
         self.streams: Streams | None = None
-        """The program, once it runs; also when it has failed."""
+        """The program, once it runs; also after it has failed."""
 
     def to_its_end(self, topology: Topology, **arguments: Any) -> Streams:
-        """Start, run until it ends or is to stop, and stop.
+        """Start, run until the program ends or is asked to, and stop.
 
         Raises:
             PenstockError: it did not start, or failed.
@@ -320,15 +320,15 @@ class _Run:
             self._stop(streams)
         self._look(0.0)
         try:
-            streams.await_termination()  # it has ended; this tells why, if it failed
+            streams.await_termination()  # it has ended; this raises its error, if it failed
         except SparkLostError:
-            if not self._signals.is_terminated:  # supervisors end all processes of a program at once, the JVM too
+            if not self._signals.is_terminated:  # supervisors end all processes of a program at once, including the JVM
                 raise
         return streams
 
     @contextmanager
     def _served(self, streams: Streams) -> Iterator[None]:
-        """Its state can be asked for over HTTP meanwhile, where that is wanted."""
+        """Serve its state over HTTP meanwhile, if requested."""
         kept = self._answers.ports.state
         if kept is None:
             yield
@@ -345,7 +345,7 @@ class _Run:
 
     @contextmanager
     def _shown(self, streams: Streams) -> Iterator[None]:
-        """A page shows it meanwhile, where that is wanted."""
+        """Show it on a page meanwhile, if requested."""
         kept = self._answers.ports.page
         if kept is None:
             yield
@@ -354,7 +354,7 @@ class _Run:
         from penstock.watch.server import page_app
 
         stores, at = streams.stores(), self._answers.access
-        log = open_log(streams.log.place)  # its own log: the other is the committing thread's
+        log = open_log(streams.log.place)  # a separate log: the other belongs to the committing thread
         page = page_app(stores, log, lambda: streams.state.name)
         with StateServer(stores, at.host, served=page, token=at.token, is_open=at.is_open, kept=kept) as server:
             say(f"It is shown at {server.url}{at.told}")
@@ -367,7 +367,7 @@ class _Run:
         return start(topology, on_progress=self._commits.put, on_spark=tell, **arguments)
 
     def _stop(self, streams: Streams) -> None:
-        """Whoever sends SIGTERM kills what is not gone soon, so a long commit is given up then."""
+        """After SIGTERM, give up a long commit: a process that does not end soon is killed."""
         stopping, gives_up = self._thread.submit(streams.stop), False
         while not stopping.done():
             if self._signals.is_terminated and not gives_up:
@@ -377,7 +377,7 @@ class _Run:
         stopping.result()
 
     def _look(self, seconds: float = _LOOK_SECONDS) -> None:
-        """Tell what happened since the last look, after some time."""
+        """Show the events since the last call, after some time."""
         self._signals.wait(seconds)
         while not self._states.empty():
             self._display.status(self._states.get())
@@ -398,7 +398,7 @@ def _say_how_it_ended(streams: Streams, was_stopped: bool) -> None:
 
 
 def _say_what_was_lost(streams: Streams, program: str, given: dict[str, Any]) -> None:
-    """The records that did not go on, why, and how to see more."""
+    """Print the records that were left out, why, and how to see more."""
     if streams.last_progress is None or not streams.last_progress.losses:
         return
     say("Left out on the way:")
@@ -411,7 +411,9 @@ def _say_what_was_lost(streams: Streams, program: str, given: dict[str, Any]) ->
 
 
 def _where_state_is(given: dict[str, Any]) -> list[str]:
-    """The options of this command line that say where state is; a URL may hold keys, which are for the user to add."""
+    """Return the options of this command line that say where state is. The user has to add a URL, which may contain
+    keys.
+    """
     options = []
     for name, option in _STATE_OPTIONS.items():
         if given.get(name) is not None:
@@ -439,7 +441,7 @@ def _say_where_results_are(streams: Streams) -> None:
 
 
 def _log_option(streams: Streams) -> str:
-    """What commands need to be told to find the log."""
+    """Return the options that commands need to find the log."""
     log, usual = streams.log.url, Settings.load().topics_in
     is_usual = str(usual).startswith(log) if log.startswith(SCHEME) else Path(usual).resolve() == Path(log)
     return "" if is_usual else f" --log {shlex.quote(log)}"

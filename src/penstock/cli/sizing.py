@@ -1,4 +1,4 @@
-"""What a program needs for so many records and keys, reckoned from measured figures; ``measured.json`` has them all."""
+"""Calculates a program's needs for so many records and keys from measured figures, which are in ``measured.json``."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ import msgspec
 from penstock.settings import Settings
 
 BUSY = 0.5
-"""How much of a slot's core the records may take: the rest is for commits, peaks and catching up."""
+"""The share of a slot's core that records may use: the rest is for commits, peaks and catching up."""
 SPACE = 2.0
-"""How many times its rows a database may take on disk while it is compacted and a snapshot is made."""
+"""How many times its rows a database may take on disk during a compaction and a snapshot."""
 COPIED = 4
-"""A copy keeps one part of so many of a task's rows in memory."""
+"""A copy keeps only this fraction of a task's rows in memory."""
 SNAPSHOTS = 2
-"""How many snapshots the checkpoint has of each task."""
+"""How many snapshots of each task the checkpoint keeps."""
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """Figures of the benchmark."""
+    """The figures of the benchmark."""
 
     where: str
     cpu_seconds_per_million_records: dict[str, float]
     """By kind of program, in one slot."""
     restored_rows_per_second: int
-    """By a core."""
+    """Per core."""
     row_overhead_bytes: int
-    """What a row takes besides its key and value, its timestamp and the database's number, before it is compressed:
-    then 1,000,000 counts of 20 bytes took 15 bytes each."""
+    """The bytes of a row beyond its key and value, timestamp and the database's number, before compression: then
+    1,000,000 counts of 20 bytes took 15 bytes each.
+    """
     slot_bytes: int
     """A slot's memory without state."""
     driver_bytes: int
@@ -38,7 +39,7 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """What there is to do."""
+    """The workload."""
 
     records_per_second: float
     keys: int
@@ -52,7 +53,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class Needed(msgspec.Struct, frozen=True):
-    """What it takes; bytes of all slots together, but for ``slot_memory``."""
+    """The resources; bytes are those of all slots together, except ``slot_memory``."""
 
     cores: float
     slots: int
@@ -61,7 +62,7 @@ class Needed(msgspec.Struct, frozen=True):
     disk: int
     checkpoint: int
     restore_seconds: float
-    """Until a machine that has nothing has all of a slot's state."""
+    """Until an empty machine has all of a slot's state."""
 
 
 def measured() -> Measured:
@@ -69,7 +70,7 @@ def measured() -> Measured:
 
 
 def needed(wanted: Wanted, figures: Measured, settings: Settings) -> Needed:
-    """The arithmetic.
+    """Calculate the resources.
 
     >>> wanted = Wanted(100_000, 10_000_000, 100, "table", 8, 100 << 20)
     >>> found = needed(wanted, measured(), Settings())
@@ -96,7 +97,7 @@ def needed(wanted: Wanted, figures: Measured, settings: Settings) -> Needed:
 
 
 def arithmetic(wanted: Wanted, figures: Measured, found: Needed, settings: Settings) -> list[tuple[str, str, str]]:
-    """What is needed, how much, and how that came about."""
+    """Return each resource, its amount, and the calculation."""
     cpu, row = figures.cpu_seconds_per_million_records[wanted.kind], wanted.row_bytes + figures.row_overhead_bytes
     tasks, rows = math.ceil(wanted.partitions / found.slots), wanted.keys * row
     copies = f" x {1 + wanted.copies} with a copy" if wanted.copies else ""
@@ -123,7 +124,7 @@ def arithmetic(wanted: Wanted, figures: Measured, found: Needed, settings: Setti
 
 
 def shown(nbytes: int) -> str:
-    """A size for people.
+    """Return a size in readable form.
 
     >>> shown(3_200_000_000), shown(130 << 20), shown(12)
     ('2.98 GiB', '130 MiB', '12 B')

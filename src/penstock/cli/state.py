@@ -1,4 +1,4 @@
-"""``penstock state``: what an application keeps, read from its checkpoint while it runs or not."""
+"""``penstock state``: reads an application's stores from its checkpoint, whether it runs or not."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def list_stores(application: str, counts: bool, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def get(context: click.Context, application: str, store: str, key: str, as_json: bool) -> None:
-    """Show what a store has for a key: its value, its windows, its sessions or its versions.
+    """Show a key's rows in a store: its value, its windows, its sessions or its versions.
 
     KEY is text or a number, as the keys are; JSON for keys that are JSON, and
     0x... for bytes. Exit code 1 says that there is nothing.
@@ -196,7 +196,7 @@ def export(application: str, store: str, file: Path) -> None:
 @json_option
 @click.pass_context
 def status(context: click.Context, application: str, stalled: int, log_dir: Path | str | None, as_json: bool) -> None:
-    """Say how far an application is: its newest commit, its input, its tasks.
+    """Show an application's progress: its newest commit, its input, its tasks.
 
     The exit code is 0 when it is well, and 3 when it is stalled: records have
     waited for a while and nothing moved, since it does not run or hangs. A
@@ -236,7 +236,7 @@ def _show_status(found: dict[str, Any]) -> None:
 
 
 def _show_slots(slots: list[dict[str, Any]], moved: int) -> None:
-    """Where slots live, if there are several machines."""
+    """Print the places of slots, if there are several machines."""
     if len({slot["host"] for slot in slots}) < 2:
         return
     click.echo(f"  {count(moved, 'task')} moved to another machine since the start")
@@ -271,7 +271,7 @@ def _status(stores: ApplicationStores) -> dict[str, Any]:
 
 
 def _ends(offsets: Mapping[int, int]) -> dict[str, int]:
-    """The offsets of the next records."""
+    """Return the offsets of the next records."""
     return {str(partition): offset + 1 for partition, offset in sorted(offsets.items())}
 
 

@@ -1,4 +1,4 @@
-"""Applications that are not to run while a command works on them."""
+"""Keeps applications stopped while a command works on them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from penstock.settings import Settings
 
 @contextmanager
 def stopped(application: str, checkpoint: str) -> Iterator[None]:
-    """No program of an application can start on this machine meanwhile.
+    """Prevent programs of an application from starting on this machine while the context lasts.
 
     Raises:
-        AlreadyRunningError: one runs.
+        AlreadyRunningError: one is running.
     """
     with ExitStack() as held:
         for folder in state_folders(application, checkpoint):
@@ -25,7 +25,7 @@ def stopped(application: str, checkpoint: str) -> Iterator[None]:
 
 
 def state_folders(application: str, checkpoint: str) -> set[Path]:
-    """Where a program that runs on this machine may have its state."""
+    """Return the folders in which a program on this machine may have its state."""
     tried = [Settings.load().state_dir or Path(".penstock") / application]
     if "://" not in checkpoint:
         tried.append(Path(checkpoint).parent)

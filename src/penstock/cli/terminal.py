@@ -1,4 +1,4 @@
-"""How things look on a terminal and in a pipe: consoles, tables, JSON, numbers, times, bytes."""
+"""Output on a terminal and in a pipe: consoles, tables, JSON, numbers, times, bytes."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _log = logging.getLogger("penstock.cli")
 
 
 def stdout() -> Console:
-    """Where results go."""
+    """Return the console for results."""
     return Console(highlight=False)
 
 
 def stderr() -> Console:
-    """Where everything goes that is not a result: what is going on, and what went wrong."""
+    """Return the console for everything else: progress and errors."""
     return Console(stderr=True, highlight=False)
 
 
 def say(message: str, style: str = "") -> None:
-    """Tell the user something beside the results; in a log where logs are JSON."""
+    """Print a message separate from the results; log it where logs are JSON."""
     if logs_are_json():
         _log.info(message)
         return
@@ -38,12 +38,12 @@ def say(message: str, style: str = "") -> None:
 
 
 def print_json(value: Any) -> None:
-    """A value as one line of JSON."""
+    """Print a value as one line of JSON."""
     print_json_line(as_json(value))
 
 
 def print_json_line(line: bytes) -> None:
-    """A line of JSON, which is UTF-8 whatever the encoding of the terminal."""
+    """Print a line of JSON in UTF-8, whatever the encoding of the terminal."""
     if (sys.stdout.encoding or "utf-8").lower().replace("-", "") == "utf8":
         sys.stdout.write(line.decode() + "\n")
         return
@@ -52,7 +52,7 @@ def print_json_line(line: bytes) -> None:
 
 
 def print_table(columns: Iterable[str], rows: Iterable[Iterable[str]], right: Iterable[str] = ()) -> None:
-    """A table; in a pipe as wide as it needs to be.
+    """Print a table; in a pipe without a width limit.
 
     Args:
         right: the columns that are aligned to the right.
@@ -75,7 +75,7 @@ _UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 
 
 def count(number: int, noun: str) -> str:
-    """A number of things.
+    """Return a number of things in words.
 
     >>> count(1, "record"), count(12345, "record")
     ('1 record', '12,345 records')
@@ -84,7 +84,7 @@ def count(number: int, noun: str) -> str:
 
 
 def size(nbytes: int) -> str:
-    """A number of bytes, as people read it.
+    """Return a number of bytes in readable form.
 
     >>> size(0), size(1500), size(5 * 1024**3)
     ('0 B', '1.5 KB', '5.0 GB')

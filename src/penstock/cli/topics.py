@@ -1,4 +1,4 @@
-"""``penstock topics``: topics made, listed and removed."""
+"""``penstock topics``: creates, lists and removes topics."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def topics() -> None:
 
 @dataclass(frozen=True)
 class _Row:
-    """What is to be told of a topic."""
+    """The columns of a topic's line."""
 
     name: str
     partitions: int
@@ -85,7 +85,7 @@ def list_topics(context: click.Context, log_dir: Path | None, as_json: bool) -> 
 @log_option
 @json_option
 def describe(name: str, log_dir: Path | None, as_json: bool) -> None:
-    """Say what a topic is, and what each of its partitions holds.
+    """Describe a topic, and the records in each of its partitions.
 
     \b
     Examples:
@@ -124,14 +124,14 @@ def describe(name: str, log_dir: Path | None, as_json: bool) -> None:
 
 
 def _kept(info: TopicInfo) -> str:
-    """How long records are kept, in words."""
+    """Describe how long records are kept."""
     limits = [f"for {info.retention_ms / 1000:,.0f} s"] if info.retention_ms != NO_LIMIT else []
     limits += [f"up to {size(info.retention_bytes)} a partition"] if info.retention_bytes != NO_LIMIT else []
     return f"Records are kept {' and '.join(limits) or 'for ever'}."
 
 
 def _rows(log: Log) -> tuple[list[_Row], list[PenstockError]]:
-    """All topics that can be read, and what is wrong with the others."""
+    """Return the lines of all readable topics, and the errors of the others."""
     rows, failures = [], []
     for name in log.topics():
         try:
@@ -179,7 +179,7 @@ def create(
 ) -> None:
     """Make a topic.
 
-    The types say how its records are shown and written. Records are kept for ever unless a retention says otherwise;
+    The types say how its records are shown and written. Records are kept forever unless a retention says otherwise;
     `penstock topics retain` changes it later.
 
     \b
@@ -200,11 +200,11 @@ def create(
 def repartition(name: str, partitions: int, log_dir: Path | str | None) -> None:
     """Give a topic more partitions.
 
-    Its records stay where they are; those that come now go to all partitions, by
-    their keys, as in Kafka. So what a key had and what it gets may lie in two
-    partitions: an application that keeps state by key has to have read
-    everything before, and moves its state with `penstock rescale` then. Stop the
-    programs that write into the topic first; they know the partitions of before.
+    Its records stay where they are; new ones go to all partitions, by their
+    keys, as in Kafka. So a key's old and new records may be in two partitions.
+    An application that keeps state by key has to read everything before, and
+    then moves its state with `penstock rescale`. Stop the programs that write
+    into the topic first; they know only its previous partitions.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""``penstock topology``: the picture of a topology."""
+"""``penstock topology``: draws a topology."""
 
 from __future__ import annotations
 

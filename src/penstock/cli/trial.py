@@ -1,4 +1,4 @@
-"""One start of a user's program under ``penstock chaos``: it processes what is there and ends.
+"""One start of a user's program under ``penstock chaos``: it processes its present input and ends.
 
 python trial.py PROGRAM FOLDER local|spark SETTINGS
 
@@ -55,7 +55,7 @@ def _run_on_spark(topology: Topology, folder: Path, settings: Settings, database
 def main() -> None:
     target, folder, mode, file = sys.argv[1:]
     own = Path(__file__).parent
-    sys.path[:] = [entry for entry in sys.path if Path(entry) != own]  # it has modules of users' names
+    sys.path[:] = [entry for entry in sys.path if Path(entry) != own]  # it has modules with common names
     settings = settings_in(Path(folder), Path(file))
     run = {"local": _run_local, "spark": _run_on_spark}[mode]
     run(load_program(target), Path(folder), settings, Path(folder) / os.environ.get("STATE", "state"))

@@ -18,7 +18,7 @@ UI_PORT = 8093
 @click.command(cls=Command, epilog=APPLICATION_HELP)
 @server_options(UI_PORT, "PENSTOCK_UI_PORT")
 def ui(application: str, **options: Any) -> None:
-    """Show an application on a page: its topology, and on every step what it does.
+    """Show an application on a page: its topology, with live figures on every step.
 
     It follows the application, which may be running or not, until Ctrl-C.
     What it shows is what the application has committed, so it costs the

@@ -21,7 +21,7 @@ from penstock.plan.topology import Topology
 from penstock.query.rows import key_of
 from penstock.serdes import BYTES
 
-if TYPE_CHECKING:  # takes a while, which other commands need not wait for
+if TYPE_CHECKING:  # importing it takes a while
     from penstock.testing.driver import TopologyTestDriver
 
 
@@ -70,7 +70,7 @@ def why(program: str, node: str, key: str, limit: int, svg: Path | None, **optio
 
 
 def _through(driver: TopologyTestDriver, topology: Topology, log: Log, limit: int) -> int:
-    """Have the records of all topics go through, the one that came first in time first; how many."""
+    """Run the records of all topics through, the earliest first. Return their number."""
     topics = [records_of(log, topic, ranges_of(log, topic), BYTES, BYTES) for topic in topology.source_topics]
     done = 0
     for record in islice(merge(*topics, key=lambda record: record.timestamp), limit):
@@ -81,7 +81,7 @@ def _through(driver: TopologyTestDriver, topology: Topology, log: Log, limit: in
 
 
 def _key(topology: Topology, node: str, key: str) -> Any:
-    """The key in the type that it has at the step."""
+    """Return the key in the type that it has at the step."""
     types = (part.node.partition_key for sub in topology.sub_topologies for part in sub.parts if part.name == node)
     serde = next(types, None)
     return key if serde is None else key_of(serde, key)
