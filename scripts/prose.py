@@ -147,12 +147,16 @@ TABLE = re.compile(r"^ *\S.* {3,}\S.*$", re.MULTILINE)
 """A line of a drawing or of a table without rules, with wide gaps in it."""
 
 
+VERBATIM = re.compile(r"^\x08\n(?:.+\n?)*", re.MULTILINE)
+"""A paragraph that click prints unchanged: examples of commands."""
+
+
 def inside(source: str) -> Iterator[Text]:
     """Yield the docstrings, the texts of attributes and the messages of errors in a file, as Markdown, in its order."""
     texts_found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            prose = TABLE.sub("", cleandoc(node.value.value))
+            prose = VERBATIM.sub("", TABLE.sub("", cleandoc(node.value.value)))
             texts_found.append(Text(node.lineno, _listed(as_markdown(prose))))
         elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             arguments = [*node.exc.args, *(keyword.value for keyword in node.exc.keywords)]

@@ -143,7 +143,7 @@ _OURS = re.compile(r"^penstock\.errors\.(\w+): (.*)$", re.MULTILINE)
 
 
 def _plainly(error: Exception, named: dict[str, str | None]) -> Exception:
-    """What a worker of Spark said of a record or a column, without the traces around it."""
+    """Return a Spark worker's error about a record or a column, without the traces around it."""
     said = str(error)
     if "No module named 'penstock'" in said:
         return ConfigError(

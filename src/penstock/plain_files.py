@@ -1,7 +1,7 @@
 """Opens files that others may have replaced: never writes through a link, and never waits for anything but a file.
 
 A user who may write into a log or a checkpoint can put a link in a file's place, so that a program writes the link's
-target, or a named pipe, which blocks a program that opens it forever. So files are opened here without waiting, and
+target. A named pipe there would block a program that opens it forever. So files are opened here without waiting, and
 checked before anything is read or written.
 """
 

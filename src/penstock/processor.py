@@ -1,4 +1,4 @@
-"""The Processor API: what a processor is, and what its context offers (KIP-478, KIP-820)."""
+"""The Processor API: processors and their contexts (KIP-478, KIP-820)."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class SessionKey(NamedTuple):
 
 
 class ValueAndTimestamp(NamedTuple):
-    """A value and the time of the record that gave it: what timestamped stores have for a key.
+    """A value and the time of the record that gave it, as in timestamped stores.
 
     >>> ValueAndTimestamp("late", 1000).timestamp
     1000

@@ -71,9 +71,9 @@ _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 class StateSettings:
     """How much memory and how many files a task's state may take.
 
-    ``hot_max_bytes`` bounds the rows a task keeps in memory; the rest lies on disk. Committed rows go to disk when that
-    bound or ``flush_rows`` is reached, or the first of them is ``flush_interval`` milliseconds old, at the latest after
-    ``flush_commits`` commits: a restart reads at most that many delta files.
+    ``hot_max_bytes`` bounds the rows a task keeps in memory; the rest is on disk. Committed rows go to disk when that
+    bound or ``flush_rows`` is reached, or the first of them is ``flush_interval`` milliseconds old. After
+    ``flush_commits`` commits they go in any case: a restart reads at most that many delta files.
 
     At a flush a snapshot is published, and older delta files go, when delta files have ``snapshot_bytes`` since the
     last one, or the first of them is ``snapshot_interval`` milliseconds old, or after ``snapshot_commits`` commits.

@@ -1,7 +1,7 @@
-"""Where an application's commits lie: delta files, manifests, snapshots. One small interface, two places.
+"""The storage of an application's commits: delta files, manifests, snapshots. One small interface, two implementations.
 
-A local (or shared) folder is the default; any object store that ``obstore`` speaks to can be used instead
-(``s3://``, ``gs://``, ``az://``), with the extra ``penstock[obstore]``.
+A local (or shared) folder is the default; any object store that ``obstore`` supports can be used instead (``s3://``,
+``gs://``, ``az://``), with the extra ``penstock[obstore]``.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class FileRef(msgspec.Struct, frozen=True, array_like=True):
     checksum: int
 
     def __post_init__(self) -> None:
-        if self.name:  # a file not finished yet has no name
+        if self.name:  # an unfinished file has no name
             inner_path(self.name)
 
     def verify(self, data: Any, where: str) -> None:
-        """Raise ``CorruptDataError`` unless the bytes are the ones that were written."""
+        """Raise ``CorruptDataError`` unless the bytes are the written ones."""
         if len(data) != self.size:
             raise CorruptDataError(
                 f"{where}/{self.name} is torn: {self.size} bytes were written, {len(data)} are there; "
@@ -55,82 +55,82 @@ class FileRef(msgspec.Struct, frozen=True, array_like=True):
 
 
 def checksum(data: Any) -> int:
-    """The checksum that files are checked with (XXH3, 63 bits, so that it fits a JSON integer everywhere)."""
+    """Return the checksum of files (XXH3, 63 bits, so that it fits a JSON integer everywhere)."""
     return xxhash.xxh3_64_intdigest(memoryview(data)) >> 1
 
 
 class Storage(ABC):
-    """Named, immutable files: written once, read by anybody, and created at most once where it matters."""
+    """Named, immutable files: written once, and created at most once where it matters."""
 
     @abstractmethod
     def create(self, name: str, data: bytes) -> bool:
-        """Create a small file durably unless it is there; whether this call created it."""
+        """Create a small file durably unless it exists. Return whether this call created it."""
 
     @abstractmethod
     def write(self, name: str, is_asked_for: bool = True) -> Any:
-        """A context that gives a file to write into (``pyarrow.NativeFile``); durable when it ends well.
+        """Return a context with a file to write into (``pyarrow.NativeFile``); durable at its end.
 
         Args:
-            is_asked_for: whether ``ref`` will be asked for it.
+            is_asked_for: whether ``ref`` will be called for it.
         """
 
     def put(self, name: str, data: Any) -> FileRef:
-        """Write a whole file of these bytes, durably."""
+        """Write these bytes as a file, durably."""
         with self.write(name, is_asked_for=False) as file:
             file.write(data)
         return FileRef(name, len(data), checksum(data))
 
     @abstractmethod
     def read(self, name: str) -> Any:
-        """All bytes of a file, as a buffer; ``FileNotFoundError`` when it is not there."""
+        """Return all bytes of a file, as a buffer; ``FileNotFoundError`` if it does not exist."""
 
     def read_part(self, name: str, at: int, size: int) -> Any:
-        """So many bytes of a file, or what there is of them, from one place on."""
+        """Return up to so many bytes of a file, from one place on."""
         return self.read(name)[at : at + size]
 
     @abstractmethod
     def list(self, prefix: str) -> list[str]:
-        """The names of all files in a folder, sorted; hidden ones are not of this library."""
+        """Return the names of all files in a folder, sorted; hidden files do not belong to this library."""
 
     def changed_at(self, folder: str) -> int | None:
-        """When a file of a folder was last made or removed, in nanoseconds; None where only a list can tell."""
+        """Return when a file of a folder was last made or removed, in nanoseconds; None if only a listing can tell."""
         return None
 
     @abstractmethod
     def delete(self, name: str) -> None:
-        """Remove a file; it may be gone already."""
+        """Remove a file, if it exists."""
 
     @abstractmethod
     def sweep(self) -> None:
-        """Remove what processes that were killed left of files that they had not finished."""
+        """Remove unfinished files of killed processes."""
 
     is_remote = False
-    """Whether large files take so long that nothing is to wait for them."""
+    """Whether large files take so long that nothing should wait for them."""
 
     def check(self) -> None:  # noqa: B027 - a folder can
-        """Raise ``ConfigError`` when the place cannot do what commits rely on."""
+        """Raise ``ConfigError`` if the storage lacks an operation that commits rely on."""
 
     def take_counts(self) -> dict[str, int]:
-        """How many requests and bytes there were since this was last asked, by the names of ``penstock.metrics``."""
+        """Return the requests and bytes since the last call, by the names of ``penstock.metrics``."""
         return {}
 
     @property
     @abstractmethod
     def url(self) -> str:
-        """How to open the same storage elsewhere with ``open_storage``."""
+        """The URL that opens the same storage elsewhere with ``open_storage``."""
 
     @property
     def shown(self) -> str:
-        """Where the files are, for people to read: without keys or passwords."""
+        """The place of the files for messages: without keys or passwords."""
         return masked(self.url)
 
     def ref(self, name: str) -> FileRef:
-        """The reference of a file just written."""
+        """Return the reference of a file just written."""
         data = self.read(name)
         return FileRef(name, len(data), checksum(data))
 
     def read_verified(self, ref: FileRef, at: int = -1) -> Any:
-        """The bytes of a file, or of its part that begins at some place, checked; raises ``CorruptDataError``."""
+        """Return the verified bytes of a file, or of its part that begins at ``at``; raises ``CorruptDataError``."""
         try:
             data = self._part(ref.name, at, ref.size)
             ref.verify(data, self.shown)
@@ -147,7 +147,7 @@ class Storage(ABC):
         return self.read(name) if at < 0 else self.read_part(name, at, size)
 
     def namesakes(self, name: str) -> Iterator[str]:
-        """The files of the same name in the folders beside a file's own, as those of other tasks are."""
+        """Yield the files of the same name in neighbouring folders, such as those of other tasks."""
         folder, _, file = name.rpartition("/")
         above = folder.rpartition("/")[0]
         for other in self.list(above) if above else ():
@@ -155,7 +155,7 @@ class Storage(ABC):
                 yield other
 
     def _misplaced(self, ref: FileRef, at: int, damage: str) -> CorruptDataError:
-        """The error for a file that is not what was committed: it may lie in the place of another one."""
+        """Return the error for a file with wrong content, which may be in another file's place."""
         for other in self.namesakes(ref.name):
             try:
                 ref.verify(self._part(other, at, ref.size), self.shown)
@@ -217,12 +217,12 @@ class LocalStorage(Storage):
 
 
 def exchanged(damage: str, place: str, name: str, other: str) -> str:
-    """What to say of a file when what belongs there lies in the place of another one.
+    """Extend a damage report if the file's content was found in the place of another file.
 
     >>> print(exchanged("c/deltas/0_0/7 is damaged; restore it", "c", "deltas/0_0/7", "deltas/0_1/7"))
     c/deltas/0_0/7 is damaged; what was committed as this file is whole, in the place of c/deltas/0_1/7. \
-Nothing was changed, and nothing is lost. Stop all programs of the application, exchange the folders c/deltas/0_0 and \
-c/deltas/0_1, or these two files alone if others are in their places, and start again
+    Nothing was changed, and nothing is lost. Stop all programs of the application, exchange the folders c/deltas/0_0
+    and \ c/deltas/0_1, or these two files alone if others are in their places, and start again
     """
     folders = [f"{place}/{one.rpartition('/')[0]}" for one in (name, other)]
     return (
@@ -233,7 +233,7 @@ c/deltas/0_1, or these two files alone if others are in their places, and start 
 
 
 def inside(name: str) -> str:
-    """The name of a file or folder in a storage; raises ``CorruptDataError`` for one that leads out of it."""
+    """Return the name of a file or folder in a storage; raises ``CorruptDataError`` if it leads out of it."""
     try:
         return inner_path(name)
     except ValueError as error:
@@ -241,7 +241,7 @@ def inside(name: str) -> str:
 
 
 def number_in(name: str) -> int | None:
-    """The number that the name of a file begins with, by which commit it is; None for a file of somebody else.
+    """Return the commit number at the beginning of a file's name; None for foreign files.
 
     >>> number_in("deltas/0_0/0000000000000007-abc.arrow"), number_in("deltas/0_0/notes.txt")
     (7, None)
@@ -254,7 +254,7 @@ _NUMBER = re.compile(r"(\d{16})[.-]", re.ASCII)
 
 
 def open_storage(url: str) -> Storage:
-    """The storage at a URL of an object store, or in a folder."""
+    """Return the storage at a URL of an object store, or in a folder."""
     if "://" not in url:
         return LocalStorage(folder(url, "checkpoint"))
     from penstock.object_storage import ObjectStorage
@@ -268,13 +268,13 @@ T = TypeVar("T")
 
 
 def seal(content: Any) -> bytes:
-    """A structure as JSON, behind a line with its checksum."""
+    """Return a structure as JSON, after a line with its checksum."""
     body = msgspec.json.encode(content)
     return b"%016x\n" % checksum(body) + body
 
 
 def unseal(data: Any, type_: type[T], where: str) -> T:
-    """The reverse of ``seal``; raises ``CorruptDataError`` naming the file."""
+    """Reverse ``seal``; raises ``CorruptDataError`` naming the file."""
     try:
         sum_, body = bytes(data).split(b"\n", 1)
         if sum_ != b"%016x" % checksum(body):
@@ -288,11 +288,11 @@ def unseal(data: Any, type_: type[T], where: str) -> T:
 
 TEMPORARY = ".tmp-"
 _LEFT_SECONDS = 3600
-"""After which no process is still writing a small file."""
+"""After this time no process is still writing a small file."""
 
 
 def create_file(path: Path, data: bytes) -> bool:
-    """Create a file durably and at once (nobody ever sees half of it) unless it is there already."""
+    """Create a file durably and atomically unless it exists already. Return whether this call created it."""
     temporary = path.parent / f"{TEMPORARY}{path.name}-{os.getpid()}-{os.urandom(4).hex()}"
     try:
         _write(temporary, data, durably=True)
@@ -307,7 +307,7 @@ def create_file(path: Path, data: bytes) -> bool:
 
 
 def replace_file(path: Path, data: bytes, durably: bool = False) -> None:
-    """Write a small file, at once also where there is one; after a power loss it may be the one before or damaged."""
+    """Write a small file, atomically replacing an older one. After a power loss it may be the older one, or damaged."""
     temporary = path.parent / f"{TEMPORARY}{path.name}-{os.getpid()}"
     try:
         _write(temporary, data, durably)
@@ -318,7 +318,7 @@ def replace_file(path: Path, data: bytes, durably: bool = False) -> None:
 
 
 def _write(path: Path, data: bytes, durably: bool) -> None:
-    """Write a new file under its temporary name; its folder is made if it is not there."""
+    """Write a new file under its temporary name; its folder is created if necessary."""
     check_disk()
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(new_file(path), "wb") as file:
@@ -329,7 +329,7 @@ def _write(path: Path, data: bytes, durably: bool) -> None:
 
 
 def _link(file: Path, name: Path) -> bool:
-    """Give a file a name unless there is something of that name; whether there was nothing."""
+    """Give a file a name unless the name is taken. Return whether it was free."""
     try:
         os.link(file, name)
     except FileExistsError:
@@ -339,15 +339,14 @@ def _link(file: Path, name: Path) -> bool:
 
 @contextmanager
 def durable_file(path: Path, parents: bool = True) -> Iterator[Any]:
-    """A new file to write into, synced to disk when the context ends well (or when ``SyncTogether`` does so), and
-    removed when it does not.
+    """Yield a new file to write into, synced to disk at the end (or by ``SyncTogether``), and removed after an error.
 
-    Its folder is made when it is not there, and the folders above it too unless ``parents`` says otherwise.
+    Its folder is created if necessary, and with ``parents`` the folders above it too.
     """
     try:
         with writing(path):
             path.parent.mkdir(parents=parents, exist_ok=True)
-            _remove(path)  # if it is a link, what it leads to is not written
+            _remove(path)  # if it is a link, its target is not written
             with pa.OSFile(str(path), "wb") as file:
                 yield file
             if not is_durable_later(path):
@@ -360,7 +359,7 @@ def durable_file(path: Path, parents: bool = True) -> Iterator[Any]:
 
 @contextmanager
 def writing(place: Path | str) -> Iterator[None]:
-    """Errors of writing a file name that file, and not another one that is open besides."""
+    """Make errors of writing a file name that file, and not another open one."""
     try:
         check_disk()
         yield
@@ -371,15 +370,15 @@ def writing(place: Path | str) -> Iterator[None]:
 
 
 def _remove(path: Path) -> None:
-    """Remove a file if there is one; what went wrong before is what is to be told."""
+    """Delete the file if it exists; errors are swallowed so that the original one is reported."""
     with suppress(OSError):
         path.unlink()
 
 
 def map_file(path: Path) -> Any:
-    """All bytes of a file, mapped into memory; raises ``CorruptDataError`` where there is something else."""
+    """Return all bytes of a file, memory-mapped; raises ``CorruptDataError`` if it is no file."""
     found = path.stat()
-    check_readable(path, found.st_mode)  # a pipe would keep whoever opens it waiting
+    check_readable(path, found.st_mode)  # opening a pipe would block
     if found.st_size == 0:
         return pa.py_buffer(b"")
     with pa.memory_map(str(path)) as file:
@@ -397,7 +396,7 @@ def sync_folder(path: Path) -> None:
 
 
 def cannot_write(place: Path | str, error: OSError) -> StoreError:
-    """The error for a file that cannot be written: a full disk, a read-only folder."""
+    """Return the error for a file that cannot be written: a full disk, a read-only folder."""
     advice = _ADVICE.get(error.errno or 0, "See to it that it can be written")
     found = StoreError(
         f"cannot write {place}: {error.strerror or error}; nothing was committed. {advice}, and start again: the "
@@ -425,7 +424,7 @@ _ADVICE = {
     errno.EEXIST: "Remove what is there instead of its folder",
     errno.ENOTDIR: "Remove what is there instead of its folder",
 }
-"""What helps, by what went wrong."""
+"""The remedy for each error."""
 
 _OF_DISKS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
-"""What another disk helps against."""
+"""Errors that another disk would avoid."""

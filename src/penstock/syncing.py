@@ -1,4 +1,4 @@
-"""Making files durable, several at once: a disk takes hardly longer for all files of a commit than for one of them."""
+"""Makes files durable together: a disk takes hardly longer for all files of a commit than for one of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _of_thread = threading.local()
 
 
 class SyncTogether:
-    """Gathers files that are written, and makes them durable before anybody counts on them.
+    """Gathers written files, and makes them durable before anything depends on them.
 
     >>> import tempfile
     >>> path, together = Path(tempfile.mkdtemp(), "file"), SyncTogether()
@@ -34,7 +34,7 @@ class SyncTogether:
 
     @contextmanager
     def gathering(self) -> Iterator[None]:
-        """While the context lasts, files that this thread finishes are made durable with the next ``sync``."""
+        """While the context lasts, files that this thread finishes are made durable by the next ``sync``."""
         _of_thread.gathers = self
         try:
             yield
@@ -45,7 +45,7 @@ class SyncTogether:
         self._files.append(file)
 
     def sync(self) -> None:
-        """Make what was gathered durable, the files and their names; raises ``OSError``."""
+        """Make the gathered files and their names durable; raises ``OSError``."""
         files, self._files = self._files, []
         self._all([*files, *{file.parent for file in files}])
 
@@ -60,14 +60,14 @@ class SyncTogether:
             one.result()
 
     def close(self) -> None:
-        """Let go of the threads."""
+        """Stop the threads."""
         if self._threads is not None:
             self._threads.shutdown()
             self._threads = None
 
 
 class _Passing:
-    """Takes files that nobody will count on."""
+    """Takes files that need not be durable."""
 
     def add(self, file: Path) -> None:
         pass
@@ -75,7 +75,7 @@ class _Passing:
 
 @contextmanager
 def passing() -> Iterator[None]:
-    """While the context lasts, files that this thread finishes need not be durable: they are for this run alone."""
+    """While the context lasts, files that this thread finishes need not be durable: only this run uses them."""
     before = getattr(_of_thread, "gathers", None)
     _of_thread.gathers = _Passing()
     try:
@@ -85,7 +85,7 @@ def passing() -> Iterator[None]:
 
 
 def is_durable_later(file: Path) -> bool:
-    """Whether somebody gathers files in this thread, and has taken this one."""
+    """Return whether this thread gathers files, and has taken this one."""
     gathers: SyncTogether | _Passing | None = getattr(_of_thread, "gathers", None)
     if gathers is not None:
         gathers.add(file)
@@ -102,5 +102,5 @@ def sync_path(path: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    with suppress(FileNotFoundError):  # its topic was removed meanwhile, and whoever appends it is told
+    with suppress(FileNotFoundError):  # its topic was removed meanwhile, and its append will fail
         sync_path(path)

@@ -39,8 +39,8 @@ _T = TypeVar("_T", Held, Remembered)
 def explain(
     program: str, node: str | None, application_id: str | None, losses: bool, as_json: bool, **options: Any
 ) -> None:
-    """Say what suppressed tables and windows that emit on close hold back,
-    and what it waits for; what deduplications remember and have dropped.
+    """Show the records that suppressed tables and windows that emit on close hold back, and until when; also the ids
+    that deduplications remember.
 
     NODE is the name of such a step, as `penstock topology` shows it;
     without it, all of them are explained. With --losses it is which records

@@ -1,4 +1,4 @@
-"""The engine's reader in tests: records are taken as the test driver takes them, however the input is cut."""
+"""The engine's reader in tests: it takes records in the test driver's order, however the input is cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reached the steps of a topology that have windows or deduplicate, and what the engine did with it."""
+"""Records that reached the steps with windows or deduplication, and what the engine did with them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.plan.windows import SessionWindows
 from penstock.testing.timeline import Came, Timeline, Window
 
 _MOST = 200_000
-"""How many batches of records, and of what was done with them, are remembered of each step: the last ones."""
+"""How many batches of records, and of results of them, are remembered of each step: the last ones."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class _Record:
 
 
 class Arrived:
-    """Remembers what reached such steps, and what they did with it, in order."""
+    """Remembers the records that reached such steps, and the steps' results, in order."""
 
     def __init__(self, topology: Topology):
         self._nodes = {node.name: node for node in topology.nodes if isinstance(node, WindowedAggregate | Deduplicate)}
@@ -47,7 +47,7 @@ class Arrived:
         self._counts: Counter[str] = Counter()
 
     def note(self, name: str, event: Batch | Seen) -> None:
-        """Remember what reached a step, or what the step did with it."""
+        """Remember a batch that reached a step, or the step's result."""
         if name in self._events:
             self._events[name].append(event)
             self._counts[name] += 1
@@ -57,18 +57,18 @@ class Arrived:
         self.note(seen.step, seen)
 
     def mark(self) -> Counter[str]:
-        """What ``forget`` goes back to."""
+        """Return a mark that ``forget`` can return to."""
         return self._counts.copy()
 
     def forget(self, mark: Counter[str]) -> None:
-        """Forget what was noted since: it is rolled back."""
+        """Forget everything since the mark: it was rolled back."""
         for name, events in self._events.items():
             for _ in range(min(self._counts[name] - mark[name], len(events))):
                 events.pop()
         self._counts = mark
 
     def timelines(self, key: Any, node: str | None = None) -> list[Timeline]:
-        """A key's records in all steps, or in one; raises ``ConfigError`` where there is no such step."""
+        """Return a key's records in all steps, or in one; raises ``ConfigError`` if the step does not exist."""
         if node is not None and (not isinstance(node, str) or node not in self._nodes):
             there = f"these have: {', '.join(self._nodes)}" if self._nodes else "this topology has none that does"
             raise ConfigError(f"no step named {node!r} aggregates in windows; {there}")
@@ -98,7 +98,7 @@ class Arrived:
 
 
 def _of_key(batch: Batch, key: Any, now: int) -> Iterator[tuple[tuple[int, ...], _Record]]:
-    """The records of a key, and where each stands in the order of all."""
+    """Yield the records of a key, with the place of each in the order of all."""
     values = batch.value.decoded()
     for row, other in enumerate(batch.key.decoded()):
         if other == key:
@@ -107,7 +107,7 @@ def _of_key(batch: Batch, key: Any, now: int) -> Iterator[tuple[tuple[int, ...],
 
 
 def _tell(seen: Seen, arrived: dict[tuple[int, ...], _Record]) -> None:
-    """Have the records of a key know what a step did with them."""
+    """Record what a step did with the key's records."""
     rows = {row: record for row in range(len(seen.batch)) if (record := arrived.get(_place(seen.batch, row)))}
     for row, record in rows.items():
         record.stream_time = int(seen.times[row])

@@ -1,8 +1,8 @@
-"""Where a test driver may take many records at once and still show what one at a time would give.
+"""Where a test driver may process many records at once with the same results as one at a time.
 
-How input is cut does not show while every update of a table goes on (see ARCHITECTURE.md). With caching a record's last
-update of each key goes on when the record is committed; where each record causes one update of a key at most, and what
-it causes meets nothing else on its way, that is the same again.
+Cuts of the input do not show while a table sends every update (see ARCHITECTURE.md). With caching, a record's last
+update of each key is sent when the record is committed. If each record causes at most one update of a key, and its
+results are merged with no others on their way, that gives the same results.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from penstock.plan.topology import Topology
 
 
 def updates_each_key_once(sub: SubTopology, facts: TableFacts) -> bool:
-    """Whether a record causes one update of a key at most in all caches, and its results meet nothing else."""
+    """Return whether a record causes at most one update of a key in all caches, and its results are merged with no
+    others.
+    """
     if not _is_chain(sub) or sub.global_parts:
         return False
     cached = [number for number, part in enumerate(sub.parts) if _is_cached(part, facts)]
@@ -23,12 +25,12 @@ def updates_each_key_once(sub: SubTopology, facts: TableFacts) -> bool:
 
 
 def batchable_topics(topology: Topology, caching: bool) -> frozenset[str]:
-    """The source topics whose records may be processed many at once."""
+    """Return the source topics whose records may be processed many at once."""
     return frozenset(topic for topic in topology.source_topics if _may_batch(topology, topic, caching))
 
 
 def _may_batch(topology: Topology, topic: str, caching: bool) -> bool:
-    """Follow the records from sub-topology to sub-topology: it must be one way, with all outputs at its end."""
+    """Follow the records from sub-topology to sub-topology: there must be one way, with all outputs at its end."""
     facts, own = topology.facts, set(topology.source_topics)
     seen: set[str] = set()
     while topic not in seen:
@@ -38,7 +40,7 @@ def _may_batch(topology: Topology, topic: str, caching: bool) -> bool:
             return False
         [sub] = readers
         if any(isinstance(part.node, Process) or part.node.selector is not None for part in sub.parts):
-            return False  # a processor may remember what is then rolled back
+            return False  # a processor may remember values that are then rolled back
         has_caches = caching and any(_is_cached(part, facts) for part in sub.parts)
         if (has_caches and not updates_each_key_once(sub, facts)) or own & set(sub.sink_topics):
             return False
@@ -47,7 +49,7 @@ def _may_batch(topology: Topology, topic: str, caching: bool) -> bool:
         if len([part for part in sub.parts if part.kind == "sink"]) > 1:
             return False
         [topic] = sub.sink_topics
-    return False  # it comes back to where it was
+    return False  # the way leads back to its start
 
 
 def _is_cached(part: Part, facts: TableFacts) -> bool:
@@ -58,7 +60,7 @@ def _is_cached(part: Part, facts: TableFacts) -> bool:
 
 
 def _is_chain(sub: SubTopology) -> bool:
-    """Whether every part follows the one before it, and nobody looks into tables."""
+    """Return whether every part follows the previous one, and no part looks up tables."""
     names = [part.name for part in sub.parts]
     return not any(part.reads for part in sub.parts) and all(
         part.predecessors == ((names[number - 1],) if number else ()) for number, part in enumerate(sub.parts)

@@ -1,7 +1,7 @@
-"""A Kafka broker on this machine, for tests and for trying things out: one node, plain Java, no container.
+"""A Kafka broker on this machine, for tests and experiments: one node, plain Java, no container.
 
-``python -m penstock.testing.broker`` runs one until Ctrl-C. The first time Maven gets Kafka's own files, a hundred
-megabytes, into its usual folder. It listens on localhost only, and keeps what it has in a folder that goes with it.
+``python -m penstock.testing.broker`` runs one until Ctrl-C. The first time Maven downloads Kafka's own files, a hundred
+megabytes, into its usual folder. The broker listens on localhost only, and its folder is removed with it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _READY_SECONDS = 120.0
 _RESOLVE_SECONDS = 300
 _HEAP = "-Xmx384m"
 _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-"""A broker of a few small topics starts with a third of the work of one that is to last."""
+"""A broker for a few small topics starts with a third of the work of a long-lived one."""
 
 _PROPERTIES = {
     "process.roles": "broker,controller",
@@ -55,16 +55,16 @@ _PROPERTIES = {
 
 
 class Broker:
-    """A broker in a folder, on a port that was free; a context that starts and stops it.
+    """A broker in a folder, on a free port; as a context it starts and stops.
 
     Args:
-        folder: where its topics lie; a broker started in the same folder again has them still, on the same port.
-        properties: Kafka's own properties, beside those that one node needs.
-        listeners: more listeners by their names, each with its protocol, such as ``{"SECURE": "SASL_SSL"}``.
-        port: where clients find it; 0 takes a free one.
+        folder: where its topics are; a broker started in the same folder again has the same topics and port.
+        properties: Kafka's own properties, in addition to those that one node needs.
+        listeners: more listeners by name, each with its protocol, such as ``{"SECURE": "SASL_SSL"}``.
+        port: the port for clients; 0 takes a free one.
 
     Raises:
-        ConfigError: there is no Java or no Maven, or Maven cannot get Kafka.
+        ConfigError: Java or Maven is missing, or Maven cannot download Kafka.
     """
 
     def __init__(
@@ -95,16 +95,16 @@ class Broker:
 
     @property
     def servers(self) -> str:
-        """Where clients find it."""
+        """The address for clients."""
         return self.servers_of("PLAINTEXT")
 
     def servers_of(self, listener: str) -> str:
-        """Where clients of one of its listeners find it."""
+        """Return the address of one of its listeners for clients."""
         return f"127.0.0.1:{self.ports[listener]}"
 
     @property
     def url(self) -> str:
-        """It as a log: ``kafka://...``."""
+        """Its URL as a log: ``kafka://...``."""
         return f"kafka://{self.servers}"
 
     @property
@@ -126,11 +126,11 @@ class Broker:
         self._wait(time.monotonic() + _READY_SECONDS)
 
     def stop(self) -> None:
-        """End it, whether it runs or not; its topics stay in its folder."""
+        """Stop it, if it runs; its topics stay in its folder."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it as a crash would."""
+        """Kill it, as in a crash."""
         self._end(signal.SIGKILL)
 
     def _end(self, how: signal.Signals) -> None:
@@ -152,7 +152,7 @@ class Broker:
 
     @property
     def output(self) -> Path:
-        """What it says."""
+        """The file of its output."""
         return self.folder / "broker.log"
 
     def _run(self, *command: str) -> subprocess.Popen[bytes]:
@@ -162,11 +162,11 @@ class Broker:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C is for whoever started it, who stops it
+                start_new_session=True,  # Ctrl-C goes to its starter, which stops it
             )
 
     def _wait(self, until: float) -> None:
-        """Until it answers; the port alone is open earlier."""
+        """Wait until it answers; the port alone opens earlier."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
@@ -183,10 +183,10 @@ class Broker:
 
 
 def class_path() -> str:
-    """The files of the broker, which Maven gets when they are not there yet.
+    """Return the class path of the broker, which Maven downloads if necessary.
 
     Raises:
-        ConfigError: there is no Maven, or it cannot get them.
+        ConfigError: Maven is missing, or the download fails.
     """
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
     known = folder / f"broker-{checksum(POM.read_bytes()):016x}.classpath"
@@ -221,7 +221,7 @@ def _found(program: str, what: str) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of localhost that nobody listens on."""
+    """Return free ports of localhost."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:
@@ -234,29 +234,29 @@ def free_ports(count: int) -> list[int]:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Alone among all processes that ask for this file."""
+    """Hold a lock that excludes all other processes with this file."""
     with open(path, "w") as file:
         flock(file, LOCK_EX)
         yield
 
 
 Extras = tuple[Mapping[str, str], Mapping[str, str]]
-"""Properties and listeners of a broker, beside those that one node needs."""
+"""Properties and listeners of a broker, in addition to those that one node needs."""
 
 
 def shared(folder: Path, owner: int, extras: Callable[[], Extras] = lambda: ({}, {})) -> dict[str, str]:
-    """The servers of a broker that several processes share, by listeners; the first who asks has it started.
+    """Return the servers of a broker that several processes share, by listener; the first caller starts it.
 
     Args:
         folder: the same for all of them.
         owner: the process with which it ends.
-        extras: gives whoever starts it more properties and listeners.
+        extras: returns more properties and listeners for its start.
     """
     folder.mkdir(parents=True, exist_ok=True)
     ready, output = folder / "servers", folder / "output"
     with locked(folder / "lock"):
         if not ready.exists():
-            Broker(folder / "unused")  # says here what is missing
+            Broker(folder / "unused")  # raises here if something is missing
             command = [sys.executable, "-m", __name__, "--folder", str(folder / "broker"), "--while", str(owner)]
             for option, pairs in zip(("--property", "--listener"), extras(), strict=True):
                 command += [word for name, value in pairs.items() for word in (option, f"{name}={value}")]

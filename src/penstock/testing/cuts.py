@@ -1,4 +1,4 @@
-"""A topology in the engine itself, in this process, its input cut at random: none of the cuts may show."""
+"""Runs a topology in the engine itself, in this process, with its input cut at random: no cut may show."""
 
 from __future__ import annotations
 

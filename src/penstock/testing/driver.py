@@ -142,7 +142,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         self._dead_letter_topic = self.settings.handlers.dead_letter_topic
         self._tasks: list[tuple[Flow, TaskState, Context]] = []
         self._sources: dict[str, list[Readers]] = {}
-        """Who takes up the records of each topic; those of a global table go to several."""
+        """The readers of each topic; a global table's topic has several."""
         self._sinks: dict[str, Part] = {}
         self._by_pattern: list[Readers] = []
         caching = self.settings.statestore_cache_max_bytes > 0
@@ -161,7 +161,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
             flow.start()
 
     def _task(self, sub: SubTopology, partition: int, application_id: str) -> tuple[Flow, TaskState, Context]:
-        """A task of a sub-topology, open."""
+        """Return a task of a sub-topology, open."""
         topology, settings, name = self.topology, self.settings, str(TaskId(sub.id, partition))
         names = topic_names(topology, application_id)
         facts = TaskFacts(
@@ -181,7 +181,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         return open_task(topology, sub, settings, facts)
 
     def _read_sources(self, sub: SubTopology) -> None:
-        """Have the tasks of a sub-topology, which come next, read its sources, and note its sinks."""
+        """Register the sources of a sub-topology for its tasks, which come next, and its sinks."""
         for part in sub.working_parts:
             readers = Readers(sub, part, len(self._tasks), self._partitions.tasks_of(sub))
             if part.kind == "source":
@@ -338,7 +338,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
             raise ConfigError("the driver is closed; make a new TopologyTestDriver")
 
     def _source_types(self, topic: str) -> tuple[Serde, Serde]:
-        """The types of keys and values of a topic that is read from outside."""
+        """Return the types of keys and values of a topic that is read from outside."""
         self._check_open()
         if isinstance(topic, str) and topic not in self._sources:
             self._take_up(topic)
@@ -348,7 +348,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         return self._sources[topic][0].part.node.types
 
     def _take_up(self, topic: str) -> None:
-        """Have a topic read by the source whose pattern it matches, if there is one."""
+        """Let the source with a matching pattern read a topic, if there is one."""
         for readers in self._by_pattern:
             pattern = readers.part.node.pattern
             if pattern is not None and matching(pattern, [topic]):
@@ -379,13 +379,13 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
                 self._run(self._tasks[number], readers.part, record)
 
     def _taken(self, place: tuple[str, int], key: Column, value: Column, times: list[int], headers: Any) -> Given:
-        """The next records of a topic, as those that are being processed."""
+        """Return the next records of a topic as the current ones."""
         first = self._offsets.get(place, -1) + 1
         self._offsets[place] = first + len(times) - 1
         return Given(place[0], first, key, value, times, place[1], headers)
 
     def _run_batch(self, topic: str, rows: list[tuple[Any, ...]]) -> bool:
-        """Process many records at once; False, and nothing is done, if one of them fails."""
+        """Process many records at once. Return False, and undo it, if one of them fails."""
         before = dict(self._offsets), [dict(context.commit.metrics) for _, _, context in self._tasks]
         dropped = [list(context.commit.dropped_positions or ()) for _, _, context in self._tasks]
         marks = [arrived.mark() for arrived in self._arrivals]
@@ -417,7 +417,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
     def _through(
         self, topic: str, batch: Batch, ran: list[tuple[Flow, TaskState, Context]]
     ) -> list[tuple[str, Record]]:
-        """Records through one sub-topology after the other, and what comes out at the end."""
+        """Run records through one sub-topology after the other. Return the output at the end."""
         while True:
             [readers] = self._sources[topic]
             [number], part = readers.of(0), readers.part
@@ -480,7 +480,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
             self._order.append((topic, record))
 
     def _count_fed_back(self, topic: str) -> None:
-        """Stop when the topology goes on for ever by itself, because it reads what it writes."""
+        """Stop a topology that feeds itself without an end, because it reads what it writes."""
         self._fed_back[topic] += 1
         most = self.most_fed_back * (10 if topic in self.topology.internal_topics else 1)
         if self._own and self._fed_back[topic] > most:

@@ -1,4 +1,4 @@
-"""Which partition of a test driver each record belongs to, and which tasks take it up."""
+"""The partitions of a test driver's records, and the tasks that read them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.state.task_state import TaskState
 
 
 class _Topics:
-    """A log whose topics have so many partitions, those that are not named as many as most of the others."""
+    """A log whose topics have given partition counts; topics without one have the default."""
 
     def __init__(self, counts: Mapping[str, int], count: int):
         self._counts = counts
@@ -32,11 +32,11 @@ class _Topics:
 
 
 class Partitions:
-    """The partitions of a driver's topics, laid out as those of an application.
+    """The partitions of a driver's topics, laid out like those of an application.
 
     Args:
-        count: how many the topics have that the topology reads and writes, or how many each of them has; those that it
-            repartitions through have as many as its tasks, or as it says.
+        count: the partition count of all topics that the topology reads and writes, or of each of them. Repartition
+            topics have as many as its tasks, or as the topology says.
 
     Raises:
         ConfigError: that is no number of partitions.
@@ -52,25 +52,25 @@ class Partitions:
         self._layout: Layout = layout_of(topology, cast("Any", _Topics(counts, self.count)))
 
     def tasks_of(self, sub: SubTopology) -> int:
-        """How many tasks a sub-topology has; one that reads by a pattern may have no topics yet."""
+        """Return how many tasks a sub-topology has; one that reads by a pattern may have no topics yet."""
         return self._layout.tasks[sub.id] or self.count
 
     def of_topic(self, topic: str) -> int:
-        """How many partitions a topic has."""
+        """Return the partition count of a topic."""
         return self._layout.partitions.get(topic, self.count)
 
     def of_key(self, topic: str, key: Column, without_key: int) -> int:
-        """The partition of one key by Kafka's partitioner; another number decides where it is null."""
+        """Return the partition of one key by Kafka's partitioner; ``without_key`` decides for a null key."""
         return int(partitions(key.routing(), self.of_topic(topic), without_key)[0])
 
     def of_result(self, topic: str, record: Batch, task: int) -> int:
-        """The partition that one record goes to: as its sink chose, else by its key, else that of its task."""
+        """Return the partition of one record: as its sink chose, else by its key, else that of its task."""
         if record.to_partition is not None and record.to_partition[0] >= 0:
             return int(record.to_partition[0])
         return self.of_key(topic, record.key, task)
 
     def given(self, topic: str, partition: int) -> int:
-        """A partition that a test says; raises ``ConfigError`` if the topic has none of this number."""
+        """Return a partition given by a test; raises ``ConfigError`` if the topic does not have it."""
         count = self.of_topic(topic)
         if type(partition) is not int or not 0 <= partition < count:
             raise ConfigError(
@@ -81,12 +81,12 @@ class Partitions:
 
 
 def partition_of(state: TaskState) -> int:
-    """The partition of a task."""
+    """Return the partition of a task."""
     return TaskId.parse(state.task).partition
 
 
 class Readers:
-    """Who takes up the records of a source: a task for each partition; of a global table every one takes up all.
+    """The tasks that read a source: one for each partition; of a global table each reads everything.
 
     Args:
         first: the number of the first of the sub-topology's tasks.
@@ -99,5 +99,5 @@ class Readers:
         self._is_global = part in sub.global_parts
 
     def of(self, partition: int) -> range:
-        """The numbers of the tasks that take up what comes in a partition."""
+        """Return the numbers of the tasks that read a partition."""
         return self._tasks if self._is_global else self._tasks[partition : partition + 1]

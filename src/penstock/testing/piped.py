@@ -1,4 +1,4 @@
-"""Keys and values that tests pipe in, as the bytes that a producer would have written."""
+"""Encodes keys and values that tests pipe in, as a producer would."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.serdes import Serde
 
 
 def piped(value: Any, serde: Serde, what: str, topic: str) -> Binary:
-    """One value of a topic's type as a column; bytes stay as they are, since whoever writes a topic may write anything.
+    """Return one value of a topic's type as a column; bytes stay unchanged, since a topic may contain any bytes.
 
     >>> from penstock.serdes import INT
     >>> piped(1, INT, "value", "in").to_pylist(), piped(b"no int", INT, "value", "in").to_pylist()

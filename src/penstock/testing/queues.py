@@ -1,7 +1,7 @@
-"""Records on their way into sources: one queue for each topic, the one with the lowest head first.
+"""Queues of records before sources: one for each topic; the lowest head goes first.
 
-Between equal heads Kafka Streams takes what its priority queue happens to have on top. Cases recorded from it show
-that order, so the heap here moves its elements exactly as ``java.util.PriorityQueue`` does.
+Between equal heads Kafka Streams takes the one on top of its priority queue. Cases recorded from it show that order, so
+the heap here moves its elements exactly like ``java.util.PriorityQueue``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class TopicQueues(Generic[Topic]):
         self._queues: dict[Topic, deque[Any]] = {}
         self._heap: list[Topic] = []
         self._ahead: deque[tuple[Topic, Any]] = deque()
-        """Records without a time, of which Kafka Streams knows nothing: they go before all others."""
+        """Records without a time, which Kafka Streams does not have: they go before all others."""
 
     def add(self, topic: Topic, record: Timed) -> None:
         if record.timestamp < 0:
@@ -57,7 +57,7 @@ class TopicQueues(Generic[Topic]):
             self._offer(topic)
 
     def next(self) -> tuple[Topic, Any] | None:
-        """The next record and its topic; None when all queues are empty."""
+        """Return the next record and its topic; None when all queues are empty."""
         if self._ahead:
             return self._ahead.popleft()
         if not self._heap:

@@ -28,20 +28,20 @@ from penstock.times import to_timestamp
 
 @dataclass(frozen=True)
 class Given:
-    """The records of a topic that are being processed, in order of their positions."""
+    """The records of a topic that are being processed, by position."""
 
     topic: str
     offset: int
-    """That of the first."""
+    """The offset of the first."""
     key: Column | None = None
     value: Column | None = None
     times: Sequence[int] = ()
     partition: int = 0
     headers: Any = None
-    """As in a batch."""
+    """In the form of a batch."""
 
     def origin(self, position: int) -> Origin:
-        """Where the record at a position came from."""
+        """Return where the record at a position came from."""
         if self.key is None or self.value is None or position == NO_RECORD:
             return Origin(self.topic, self.partition, -1, None, None, -1)
         key, value = self.key.encoded()[position].as_py(), self.value.encoded()[position].as_py()
@@ -49,17 +49,17 @@ class Given:
         return Origin(self.topic, self.partition, self.offset + position, key, value, self.times[position], own)
 
     def origins(self, positions: IntArray, names: Mapping[str, str]) -> Origins:
-        """Where the records at some positions came from; with the names that topics have in Kafka."""
+        """Return where the records at some positions came from, with the topics' names in Kafka."""
         is_one = positions != NO_RECORD
         topic = pc.if_else(pa.array(is_one), names.get(self.topic, self.topic), pa.scalar(None, pa.string()))
         return Origins(topic, np.where(is_one, self.partition, -1), np.where(is_one, self.offset + positions, -1))
 
 
 def checked_row(topic: str, row: Any) -> tuple[Any, ...]:
-    """A row of one of the forms that there are.
+    """Return a row of a valid form.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: its form is invalid.
     """
     given = as_row(row)
     if given is None:
@@ -71,21 +71,21 @@ def checked_row(topic: str, row: Any) -> tuple[Any, ...]:
 
 
 def listed(given: Any, what: str) -> Iterable[Any]:
-    """Several things that are piped in one after the other; raises ``ConfigError`` for one thing."""
+    """Return the items to be piped in one after the other; raises ``ConfigError`` for a single one."""
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         raise ConfigError(f"{what} takes a list; got {show(given)} of type {type(given).__name__}")
     return given
 
 
 def checked_headers(headers: Any) -> Any:
-    """A record's headers as they are given to a driver; raises ``ConfigError`` for what are none."""
+    """Return a record's headers as given to a driver; raises ``ConfigError`` if they are invalid."""
     if why := why_no_headers(headers):
         raise ConfigError(f"a record that is piped in: {why}")
     return headers
 
 
 def batch_of(rows: list[tuple[Any, ...]], key: Serde, value: Serde) -> Batch:
-    """Rows as columns; raises ``PenstockError`` when one does not fit."""
+    """Return rows as columns; raises ``PenstockError`` when one does not fit."""
     headers = [header_list(checked_headers(row[3])) if len(row) > 3 else None for row in rows]
     return Batch(
         BytesColumn(key.encode_all([row[0] for row in rows]), key),
@@ -97,7 +97,7 @@ def batch_of(rows: list[tuple[Any, ...]], key: Serde, value: Serde) -> Batch:
 
 
 def as_input(sent: Batch, source: Node) -> Batch:
-    """What was sent to a repartition topic, as it is read from there."""
+    """Return records sent to a repartition topic as read from there."""
     key_type, value_type = source.types
     key, value = BytesColumn(sent.key.encoded(), key_type), BytesColumn(sent.value.encoded(), value_type)
     order = (np.arange(len(sent)),)
@@ -108,23 +108,23 @@ def as_input(sent: Batch, source: Node) -> Batch:
 
 
 def old_of(sent: Batch, serde: Serde) -> Column | None:
-    """The values before, as they are read from a repartition topic."""
+    """Return the previous values as read from a repartition topic."""
     return BytesColumn(sent.old.encoded(), serde) if isinstance(sent, Changes) and sent.old is not None else None
 
 
 def as_read(column: Column) -> list[Any]:
-    """What was written as it is read from a topic, out of its bytes; what cannot be read is the bytes themselves."""
+    """Return written values as read from a topic, out of their bytes; undecodable ones stay bytes."""
     return decoded(column.serde, column.encoded())
 
 
 def places(batch: Batch) -> Iterable[tuple[int, ...]]:
-    """The places of all rows in the order of processing."""
+    """Return the places of all rows in processing order."""
     columns = [repeat(one) if isinstance(one, int) else one.tolist() for one in batch.order]
     return islice(zip(*columns), len(batch))
 
 
 def in_order(outputs: list[tuple[str, Batch]], topics: Mapping[str, str]) -> list[tuple[str, Record]]:
-    """The records of all sinks with their topics, each where it would have come out."""
+    """Return the records of all sinks with their topics, in the order of processing."""
     rows: list[tuple[tuple[int, ...], str, Record]] = []
     for name, batch in outputs:
         headers = [()] * len(batch) if batch.headers is None else list(map(pairs_of, batch.headers.to_pylist()))
@@ -136,21 +136,21 @@ def in_order(outputs: list[tuple[str, Batch]], topics: Mapping[str, str]) -> lis
 
 
 def column_of(value: Any, serde: Serde, what: str, topic: str) -> Column:
-    """One value as a column of a topic."""
+    """Return one value as a column of a topic."""
     return BytesColumn(piped(value, serde, what, topic), serde)
 
 
 def headers_of(headers: Iterable[tuple[str, bytes]]) -> Any:
-    """The headers of one record as a column."""
+    """Return the headers of one record as a column."""
     pairs = header_list(checked_headers(headers))
     return pa.array([pairs], HEADERS) if pairs else None
 
 
 def header_pairs(headers: Any) -> tuple[tuple[str, bytes], ...]:
-    """The headers of one record as users have them."""
+    """Return the headers of one record in the users' form."""
     return () if headers is None else pairs_of(headers[0].as_py())
 
 
 def place_of(batch: Batch, row: int) -> tuple[int, ...]:
-    """The place of one row in the order of processing."""
+    """Return the place of one row in processing order."""
     return tuple(column if isinstance(column, int) else int(column[row]) for column in batch.order)

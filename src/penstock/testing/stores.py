@@ -1,4 +1,4 @@
-"""The stores of a test driver, to write as well: what a test begins with, or a change in the midst of it."""
+"""The stores of a test driver, which tests may also write: as initial state, or in the middle."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from penstock.state.store import StateStore
 from penstock.state.task_state import TaskState
 
 NO_TIMESTAMP = -1
-"""The time of what is put as a plain value into a store that keeps times, as in Kafka Streams."""
+"""The time of a plain value that is put into a store with times, as in Kafka Streams."""
 
 _KINDS = {
     "key_value": "KeyValueRecords",
@@ -83,7 +83,7 @@ class DriverStore:
         return called
 
     def _of_tasks(self, method: str, given: dict[str, Any]) -> Any:
-        """What a method gives: writes go to the task that the key belongs to, reads find what all tasks have."""
+        """Return a method's result: writes go to the task of the key, reads combine all tasks."""
         if self._task_of is None or len(self._views) == 1:
             return _called(method, [(view, given) for view in self._views])[0]
         if method == "put_all":
@@ -103,9 +103,9 @@ class DriverStore:
         return next((one for one in found if one is not None), None)
 
     def _timed(self, method: str, given: dict[str, Any]) -> dict[str, Any]:
-        """What is put, as the store keeps it."""
+        """Return the arguments of a write in the form that the store keeps."""
         if method == "put_all":
-            entries = list(given["entries"])  # each task looks at all of them
+            entries = list(given["entries"])  # each task reads all of them
             return {"entries": [(key, self._with_time(value)) for key, value in entries] if self._plain else entries}
         if self._plain and method in ("put", "put_if_absent"):
             given["value"] = self._with_time(given["value"])
@@ -130,7 +130,7 @@ def _without_time(found: Any) -> Any:
 
 
 def _called(method: str, asked: list[tuple[RecordView[Any], Mapping[str, Any]]]) -> list[Any]:
-    """What a method gives of stores that are open for as long as it takes; what one of them refuses, none has."""
+    """Call a method of stores that are open meanwhile; if one of them refuses it, it takes effect in none."""
     for view, _ in asked:
         view.begin()
     try:
@@ -157,7 +157,7 @@ _WRITES = ("put", "put_all", "put_if_absent", "delete", "remove")
 
 
 def _with_writes(view: AnyView, store: DriverStore) -> AnyView:
-    """A view that can be written as well."""
+    """Return a view with write methods added."""
     for method in _WRITES:
         if (write := getattr(store, method, None)) is not None:
             setattr(view, method, write)
@@ -172,7 +172,7 @@ class StoreAccess(KafkaNames):
     _tasks: list[tuple[Flow, TaskState, Context]]
 
     def _view(self, name: str) -> AnyView:
-        """A store, to read."""
+        """Return a store, for reading."""
         raise NotImplementedError
 
     def store(self, name: str) -> Any:
@@ -247,8 +247,8 @@ class StoreAccess(KafkaNames):
         return any(has_record_view(state.stores[name]) for _, state, _ in self._tasks if name in state.stores)
 
     def _writable(self, name: str, kind: str = "", plain: bool = True) -> DriverStore:
-        """A store of a kind, with the methods that processors have of it."""
-        self._view(name)  # unless there is none
+        """Return a store of a kind, with the methods that processors have."""
+        self._view(name)  # raises if it does not exist
         states = [state for _, state, _ in self._tasks if name in state.stores]
         views = [new_view(self.topology.facts, state.stores[name]) for state in states]
         _check_kind(name, kind, views[0])
@@ -266,7 +266,7 @@ class StoreAccess(KafkaNames):
 
 
 def _task_of(serde: Serde, tasks: int, key: Any) -> int:
-    """The number of the task that a key of a store belongs to; any for what is no key: each task refuses it."""
+    """Return the number of the task that a store's key belongs to; any task for an invalid key: each refuses it."""
     of_store = key if isinstance(serde, WindowedSerde) or not isinstance(key, SessionKey | Windowed) else key.key
     try:
         data = None if of_store is None else serde.encode(of_store)
@@ -276,7 +276,7 @@ def _task_of(serde: Serde, tasks: int, key: Any) -> int:
 
 
 def _place_of(store: StateStore, serde: Serde, method: str, row: tuple[Any, Any]) -> Any:
-    """Where a row comes among those of all tasks, as if one store had them; reads of one key's windows are by time."""
+    """Return the order of a row among those of all tasks, as in one store; a key's windows are ordered by time."""
     key = row[0]
     if not isinstance(store, SegmentedStore):
         return serde.encode_to_bytes(key)

@@ -1,4 +1,4 @@
-"""The tasks of a test driver, with their state in memory."""
+"""Makes the tasks of a test driver, with their state in memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from penstock.state.task_state import TaskState
 def open_task(
     topology: Topology, sub: SubTopology, settings: Settings, facts: TaskFacts
 ) -> tuple[Flow, TaskState, Context]:
-    """A task of a sub-topology, by the name that its facts say, with nothing in its stores."""
+    """Return a task of a sub-topology, named by its facts, with empty stores."""
     place = TaskContext(facts.application_id, facts.task, settings.app_configs())
     state = TaskState(facts.task, stores_of(sub, topology.facts), settings.state, context=place)
     state.open("", -1, -1, lambda commit: [])
@@ -35,10 +35,10 @@ def open_task(
 def view_over(
     states: Iterable[TaskState], name: str, shape: StoreShape, offsets: Mapping[tuple[str, int], int]
 ) -> AnyView:
-    """A store of all tasks, for reading.
+    """Return a store of all tasks, for reading.
 
     Args:
-        offsets: by topic and partition that of the last record that was read.
+        offsets: the offset of the last record that was read, by topic and partition.
     """
     stores = {state.task: state.stores[name] for state in states if name in state.stores}
     if shape.format.is_everywhere:

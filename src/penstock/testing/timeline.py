@@ -41,7 +41,7 @@ class Came:
 
 @dataclass(frozen=True)
 class Timeline:
-    """What became of the records of one key in one step; prints as text, and shows itself in notebooks.
+    """The history of one key's records in one step; prints as text, and is drawn in notebooks.
 
     >>> from penstock import StreamsBuilder, TimeWindows
     >>> from penstock.testing import TopologyTestDriver
@@ -80,7 +80,7 @@ class Timeline:
         )
 
     def told(self, one: Came) -> str:
-        """What became of a record, in words."""
+        """Describe a record's result."""
         if one.goes_on or one.is_duplicate:
             time = moment(one.stream_time)
             return f"left out: a duplicate; stream time was {time}" if one.is_duplicate else "goes on"

@@ -38,7 +38,7 @@ class TestInputTopic(KafkaNames):
     <TestInputTopic of 'words': next record at 3000>
     """
 
-    __test__ = False  # pytest looks for classes of this name
+    __test__ = False  # pytest would collect classes of this name
 
     def __init__(
         self,
@@ -247,7 +247,7 @@ class TestOutputTopic(KafkaNames):
         return self._driver.unread(self._topic)
 
     def _decoded(self, record: Record) -> Record:
-        """A record in the types that were asked for, where they are not those it was written in."""
+        """Return a record in the requested types, if they differ from those it was written in."""
         if self._types == [None, None]:
             return record
         written = self._driver.types_of(self._topic)
@@ -281,7 +281,7 @@ class TopicAccess(KafkaNames):
     _sinks: dict[str, Part]
 
     def _source_types(self, topic: str) -> tuple[Serde, Serde]:
-        """The types of keys and values of a topic that is read from outside."""
+        """Return the types of keys and values of a topic that is read from outside."""
         raise NotImplementedError
 
     def pipe_input(self, topic: str, key: Any, value: Any, timestamp: int = 0, headers: Headers = ()) -> None:
@@ -342,7 +342,7 @@ class TopicAccess(KafkaNames):
         return self._outputs[topic]
 
     def types_of(self, topic: str) -> tuple[Serde, Serde]:
-        """The types in which a topic is written."""
+        """Return the types in which a topic is written."""
         part = next((part for part in self._sinks.values() if topic in part.topics or not part.topics), None)
         return (BYTES, BYTES) if part is None else part.node.types
 

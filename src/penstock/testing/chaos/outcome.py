@@ -1,4 +1,4 @@
-"""What a program put out and what its stores hold, to be compared with the same of another run."""
+"""A program's output and the rows of its stores, to be compared with those of another run."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from penstock.settings import Settings
 from penstock.storage import LocalStorage, Storage
 
 Outcome = dict[str, Any]
-"""By the name of a partition of an output topic its records in order, by that of a store its rows; how far the input
-was read, and all figures."""
+"""By partition of an output topic its records in order, by store its rows; also the offsets of the input, and all
+metrics.
+"""
 
 FIGURES = ("offsets", "figures")
-"""What is in an outcome besides records and rows."""
+"""The entries of an outcome that are no records or rows."""
 
 
 def checkpoint(folder: Path) -> LocalStorage:
-    """Where the commits of a program in a folder lie, whatever its folder of databases is."""
+    """Return the commits of a program in a folder, whatever its folder of databases is."""
     return LocalStorage(folder / "state" / "checkpoint")
 
 
 def outcome(
     folder: Path, topology: Topology, application_id: str, settings: Settings, storage: Storage | None = None
 ) -> Outcome:
-    """Everything that a program put out, record for record, and what its stores hold.
+    """Return all output of a program, record for record, and the rows of its stores.
 
     Args:
-        storage: where its commits lie, if not in the folder.
+        storage: where its commits are, if not in the folder.
     """
     log = FileLog(folder / "log")
     opened = open_application(topology, application_id, settings, log, storage or checkpoint(folder))
@@ -58,7 +59,7 @@ def _records(log: FileLog, topic: str, partition: int, end: int) -> list[tuple[A
 
 
 def differences(found: Outcome, expected: Outcome) -> dict[str, str]:
-    """In what two runs differ, by its name, in words."""
+    """Describe the differences between two runs, by name."""
     names = [*expected, *(name for name in found if name not in expected)]
     return {
         name: difference(found.get(name), expected.get(name)) for name in names if found.get(name) != expected.get(name)
@@ -66,7 +67,7 @@ def differences(found: Outcome, expected: Outcome) -> dict[str, str]:
 
 
 def difference(found: Any, expected: Any) -> str:
-    """Where two outcomes part.
+    """Describe the first difference between two outcomes.
 
     >>> difference([(b"a", b"1", 0)], [(b"a", b"1", 0), (b"b", b"1", 5)])
     "1 rows for 2, first at 1: [] for [(b'b', b'1', 5)]"

@@ -26,8 +26,9 @@ _forks.set_forkserver_preload(["penstock", "penstock.engine.local", "penstock.qu
 
 
 class _Forked:
-    """A program in a process that has imported Penstock already, which is most of the time of a start; it has the face
-    of ``subprocess.Popen``."""
+    """A program in a process that has already imported Penstock, which is most of a start's time; it has the interface
+    of ``subprocess.Popen``.
+    """
 
     def __init__(self, command: list[str], environment: dict[str, str]):
         (out, out_end), (err, err_end) = (_forks.Pipe(duplex=False) for _ in range(2))
@@ -53,7 +54,7 @@ class _Forked:
 
 
 def _run(command: list[str], environment: dict[str, str], out: Connection, err: Connection) -> None:
-    """Be a program of its own."""
+    """Run as a separate program."""
     os.setsid()
     os.dup2(out.fileno(), 1)
     os.dup2(err.fileno(), 2)
@@ -69,13 +70,13 @@ def _started(command: list[str], environment: dict[str, str]) -> subprocess.Pope
 
 
 class Program:
-    """One start of a program, in a session of its own. For each commit it prints a line.
+    """One start of a program, in a new session. It prints a line for each commit.
 
     Args:
         command: a Python file and its arguments.
-        is_forked: whether it runs in a process that has imported Penstock already; not for programs on Spark, whose
-            processes are told apart by their command lines.
-        environment: variables besides those of this process.
+        is_forked: whether it runs in a process that has already imported Penstock. Not for programs on Spark, whose
+            processes are recognised by their command lines.
+        environment: variables in addition to those of this process.
     """
 
     def __init__(self, command: list[str], is_forked: bool = False, **environment: str):
@@ -107,7 +108,7 @@ class Program:
             time.sleep(0.005)
 
     def wait_until_stopped(self) -> int:
-        """Wait until one of its processes is stopped, as ``PENSTOCK_STOP_AT`` does it; which one."""
+        """Wait until one of its processes is stopped by ``PENSTOCK_STOP_AT``. Return its number."""
         for _ in range(int(PATIENCE / 0.02)):
             assert self.is_running, f"it ended before it stopped: {self.errors()}"
             for pid in [self._process.pid, *_descendants(self._process.pid, _is_forked)]:
@@ -117,13 +118,14 @@ class Program:
         raise AssertionError(f"nothing stopped after {self.lines[-1:]}")
 
     def processes(self, kind: str) -> list[int]:
-        """Its processes of a kind: the driver, the JVM, the slots, a cluster's executors, daemons of slots, or helpers
-        (all others)."""
+        """Return its processes of a kind: the driver, the JVM, the slots, a cluster's executors, daemons of slots, or
+        helpers (all others).
+        """
         pid = self._process.pid
         return [pid] if kind == "driver" else _descendants(pid, _IS[kind])
 
     def pause(self) -> None:
-        """Stop all its processes, as a machine does that is suspended."""
+        """Stop all its processes, like a machine that is suspended."""
         self._signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
@@ -134,7 +136,7 @@ class Program:
             os.killpg(self._process.pid, number)
 
     def kill(self, kind: str, rng: random.Random) -> bool:
-        """Kill the driver, the JVM or one of the slots; whether there was one."""
+        """Kill the driver, the JVM or one of the slots. Return whether there was one."""
         found = self.processes(kind)
         if not found:
             return False
@@ -145,7 +147,7 @@ class Program:
         return True
 
     def wait(self, tidy: bool = True, patience: float = PATIENCE) -> bool:
-        """Wait for its end, by itself or by the kill; whether it had done everything.
+        """Wait for its end, by itself or by a kill. Return whether it had done everything.
 
         Args:
             tidy: whether processes that it leaves behind are killed too.
@@ -159,7 +161,7 @@ class Program:
         code = self._process.returncode
         if tidy:
             self.kill_what_is_left()
-        for reader in self._readers:  # what it left behind may still hold its outputs open
+        for reader in self._readers:  # processes left behind may still hold its outputs open
             reader.join(_LAST_WORDS_SECONDS)
         assert code in (0, 1, -signal.SIGKILL), self.errors()
         return code == 0
@@ -168,12 +170,11 @@ class Program:
         return "".join(self._errors)
 
     def kill_what_is_left(self) -> None:
-        """Kill all processes of its session. A JVM whose driver is gone ends by itself, some time later; nobody waits
-        for it."""
+        """Kill all processes of its session. A JVM without a driver ends by itself later, and is not waited for."""
         session = b"%d" % self._process.pid
-        if self.is_running:  # it may not have come to make a session yet
+        if self.is_running:  # it may not have made its session yet
             os.kill(self._process.pid, signal.SIGKILL)
-        for _ in range(_SWEEPS):  # those that were just killed may have started others
+        for _ in range(_SWEEPS):  # the processes just killed may have started others
             found = [pid for pid in _all() if (stat := _stat(pid))[3:4] == [session] and stat[0] != b"Z"]
             if not found:
                 return
@@ -184,17 +185,17 @@ class Program:
 
 
 def own(kind: str) -> list[int]:
-    """The processes of a kind that this one, its children and theirs have started."""
+    """Return the processes of a kind among the descendants of this one."""
     return _descendants(os.getpid(), _IS[kind])
 
 
 def started_by(pid: int) -> list[int]:
-    """The processes that one has started, and theirs."""
+    """Return all descendants of a process."""
     return _descendants(pid, lambda one: True)
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process sleeps until somebody sends it ``SIGCONT``."""
+    """Return whether a process is stopped until it gets ``SIGCONT``."""
     return _stat(pid)[:1] == [b"T"]
 
 
@@ -202,7 +203,7 @@ def is_stopped(pid: int) -> bool:
 
 
 def kill_all_with(word: str) -> int:
-    """Kill all processes that this one and its children started with a word in their command or environment."""
+    """Kill all descendants of this process with a word in their command or environment."""
 
     def fits(pid: int) -> bool:
         return pid != os.getpid() and word.encode() in _read(pid, "cmdline") + _read(pid, "environ")
@@ -243,7 +244,7 @@ _IS = {"jvm": _is_jvm, "executor": _is_executor, "slot": _is_slot, "daemon": _is
 
 
 def _descendants(pid: int, fits: Callable[[int], bool]) -> list[int]:
-    """The processes that a process started, and those that these started, of one kind."""
+    """Return the descendants of a process of one kind."""
     children: dict[int, list[int]] = {}
     for one in _all():
         children.setdefault(_parent(one), []).append(one)
@@ -263,7 +264,7 @@ def _parent(pid: int) -> int:
 
 
 def _stat(pid: int) -> list[bytes]:
-    """State, parent, process group and session of a process, and more; empty when there is none."""
+    """Return state, parent, process group, session and more of a process; empty if it does not exist."""
     return _read(pid, "stat").rpartition(b") ")[2].split()
 
 

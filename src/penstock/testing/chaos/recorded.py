@@ -1,4 +1,6 @@
-"""An application's recorded input, copied, for its program to run over under chaos. Nothing of its own is touched."""
+"""Copies an application's recorded input, so that its program can run over it under chaos. The original is not
+touched.
+"""
 
 from __future__ import annotations
 
@@ -20,23 +22,23 @@ from penstock.testing.chaos.subject import Subject
 
 APPLICATION = "chaos"
 _COMMITS = 30
-"""In about so many commits a program goes through its input, so that there is something between which to kill it."""
+"""Approximate number of commits for the input, so that there are places to kill the program at."""
 _SMALL = {"chunk_records": 500, "flush_rows": 5_000, "flush_commits": 4, "snapshot_commits": 8}
-"""So small that a short input has flushes and snapshots, too."""
+"""Small enough that a short input has flushes and snapshots, too."""
 SIZES = frozenset([*_SMALL, "commit_max_bytes"])
 """The settings that are smaller here than a user may have them."""
 OWN_PLACES = ("log", "log_dir", "state_dir", "checkpoint")
-"""The settings that a run here has of its own."""
+"""The settings that a run here replaces."""
 
 
 class Recorded(Subject):
-    """A user's program over a copy of what its source topics have.
+    """A user's program over a copy of its source topics' records.
 
     Args:
-        runner: the Python file that runs it; it is given ``target``, the folder, the mode and a file of settings.
+        runner: the Python file that runs it; its arguments are ``target``, the folder, the mode and a file of settings.
         log: the log that has its topics.
         records: how many records to copy at most; None for all.
-        chosen: settings that the user gave; all others are those of ``Settings``, but small.
+        chosen: the user's settings; all others are the defaults, but small.
     """
 
     def __init__(
@@ -55,7 +57,7 @@ class Recorded(Subject):
         return settings_in(folder, self.base / "settings.json")
 
     def prepare(self, folder: Path) -> None:
-        """Copy the input, and see how much a commit may take.
+        """Copy the input, and find a limit for the size of a commit.
 
         Raises:
             ConfigError: there is nothing to copy.
@@ -87,9 +89,9 @@ class Recorded(Subject):
         return str(getattr(self._log, "url", "the log"))
 
     def _taken(self) -> dict[str, list[tuple[int, int]]]:
-        """Of each partition of each source topic the offsets to copy: from its start on, of all an equal share.
+        """Return the offsets to copy of each partition of each source topic: from its start on, an equal share of all.
 
-        What the program itself writes is left out: it writes it again.
+        The program's own output is left out: the program writes it again.
         """
         own = set(self.topology.sink_topics)
         there = {
@@ -105,13 +107,13 @@ class Recorded(Subject):
 
 
 def settings_in(folder: Path, file: Path) -> Settings:
-    """The settings that a program has in a folder: those of a file, and nothing of the environment."""
+    """Return a program's settings in a folder: those of a file, and none of the environment."""
     chosen = json.loads(file.read_text())
     return Settings.load(folder=file.parent, environment={}, state_dir=folder / "state", **chosen)
 
 
 def _copy(source: Log, target: FileLog, topic: str, ranges: list[tuple[int, int]]) -> int:
-    """Copy records of a topic; how many bytes the largest partition has then."""
+    """Copy records of a topic. Return the bytes of the largest partition."""
     info = msgspec.structs.replace(source.topic(topic), retention_ms=NO_LIMIT, retention_bytes=NO_LIMIT)
     target.create_topic(info)
     sizes = [0]

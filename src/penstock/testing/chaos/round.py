@@ -18,12 +18,12 @@ from penstock.testing.chaos.torn import tear
 KINDS = {"local": ["driver"], "spark": ["driver", "jvm", "slot", "daemon", "helper"]}
 _MOST_STARTS = 300
 _PATIENCE = 900
-"""Seconds after which a program hangs: other programs may be running on this machine."""
+"""Seconds after which a program counts as hanging: other programs may be running on this machine."""
 
 _EXPECTED = re.compile(
     r"FencedError|AlreadyRunningError|SparkLostError|CommitError|is in use by another process|is still held by process"
 )
-"""How a program may end that was killed in part, or that another one has taken over from."""
+"""How a program may end that was partly killed, or that another one has taken over from."""
 _LOST = re.compile(r"Py4J|ConnectionRefused|Connection reset|SparkContext|Broken pipe|java\.|Java gateway|EOFError")
 """How PySpark itself ends when its JVM or a helper process dies."""
 _FULL = re.compile(r"No space left on device")
@@ -31,18 +31,18 @@ _FULL = re.compile(r"No space left on device")
 
 @dataclass
 class Tally:
-    """What was done to programs so far."""
+    """The faults that programs have had so far."""
 
     killed: Counter[str] = field(default_factory=Counter)
-    """By what was killed: a part of a program, or all of it at a named point."""
+    """Kills, by target: a part of a program, or all of it at a named point."""
     points: Counter[str] = field(default_factory=Counter)
-    """At which named points programs were killed, or their disk became full."""
+    """The named points at which programs were killed, or their disk became full."""
     full: int = 0
     """How often a disk became full."""
     torn: int = 0
     """How many files were damaged that no manifest named yet."""
     ends: Counter[str] = field(default_factory=Counter)
-    """The classes of the errors with which programs ended before they had done everything."""
+    """The classes of the errors that ended programs before they had done everything."""
 
     @property
     def kills(self) -> int:
@@ -60,8 +60,8 @@ class Round:
     """One program, from its start to its end.
 
     Args:
-        kills: after so many kills it is left in peace.
-        on_event: told of everything that is done.
+        kills: after so many kills it is left undisturbed.
+        on_event: called with every event.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Round:
         """Start the program until it ends by itself.
 
         Raises:
-            ChaosError: it ended in a way in which it must not.
+            ChaosError: it ended in a way that is not allowed.
         """
         beside: Program | None = None
         try:
@@ -104,7 +104,7 @@ class Round:
         self._on_event(self)
 
     def _beside(self, before: Program | None) -> Program | None:
-        """What runs beside the program, in place of the one before, which is killed if it still runs."""
+        """Return the program that runs beside it. The previous one is killed if it still runs."""
         if before is not None:
             if before.is_running and before.kill("driver", self._rng):
                 self.done.killed["producer"] += 1
@@ -113,7 +113,7 @@ class Round:
         return self.subject.beside(self.folder)
 
     def _start(self) -> bool:
-        """One start, disturbed or not; whether the program has done everything."""
+        """Start the program once, disturbed or not. Return whether it has done everything."""
         if self._rng.random() < 0.3:
             self._state = self._rng.choice(STATES)
         disturbs = self.done.kills < self.kills
@@ -134,8 +134,9 @@ class Round:
         return self.subject.start(self.folder, self.mode, {"STATE": state, **dict((faults or {}).values())})
 
     def _faults(self) -> dict[str, tuple[str, str]]:
-        """At which named points the program is killed, or its disk becomes full: by the name of each fault the
-        variable that asks for it."""
+        """Choose named points at which the program is killed, or its disk becomes full. Return their variables by fault
+        name.
+        """
         faults = {}
         for chance, kind, variable in ((0.6, "kill", "PENSTOCK_CRASH_AT"), (0.1, "full disk", "PENSTOCK_FULL_AT")):
             if self._rng.random() < chance:
@@ -149,8 +150,8 @@ class Round:
 
     def _disturb(self, running: Program) -> None:
         rng = self._rng
-        slow, most = (1.5, 12) if self.mode == "spark" else (0.1, 3)  # what takes long to start is killed more often
-        if rng.random() < 0.8:  # now and then something dies while the program starts
+        slow, most = (1.5, 12) if self.mode == "spark" else (0.1, 3)  # modes that start slowly are killed more often
+        if rng.random() < 0.8:  # sometimes kill during the start
             running.wait_for_commits(rng.randint(1, max(self.subject.commits * 2 // 3, 2)))
         time.sleep(rng.uniform(0, slow))
         if did := self.subject.meanwhile(self.folder, rng):
@@ -172,7 +173,7 @@ class Round:
             time.sleep(rng.uniform(0, slow))
 
     def _rival(self) -> None:
-        """Another program of the same application, which takes over, or is refused, and is killed in turn."""
+        """Start another program of the same application, which takes over, or is refused, and is killed in turn."""
         state = self._rng.choice(STATES)
         self.tell(f"rival with {state}")
         rival = self._program(state)
@@ -199,7 +200,7 @@ class Round:
         return done
 
     def _count_points(self, faults: dict[str, tuple[str, str]]) -> bool:
-        """Count the points that the program came to; whether its disk became full."""
+        """Count the points that the program reached. Return whether its disk became full."""
         is_full = False
         for fault, (_, value) in faults.items():
             point, _, marker = value.split(":", 2)
@@ -214,7 +215,7 @@ class Round:
         return is_full
 
     def _check_end(self, errors: str, code: int | None, is_full: bool) -> None:
-        """Raise ``ChaosError`` when a program ended with an error that nothing of what was done to it explains."""
+        """Raise ``ChaosError`` when a program ended with an error that its faults do not explain."""
         last = [line for line in errors.splitlines() if re.match(r"\w[\w.]*(Error|Exception|Exit)\b", line)]
         if not errors.strip() and code == 1:
             raise ChaosError("a program ended with exit status 1, and said nothing")
@@ -225,7 +226,7 @@ class Round:
             raise ChaosError(f"a program ended with\n{errors}")
 
     def _tear(self) -> None:
-        """Damage what the dead have left unfinished, once all of them are dead."""
+        """Damage unfinished files, once all programs are dead."""
         for one in self._left_behind:
             one.kill_what_is_left()
         self._left_behind.clear()

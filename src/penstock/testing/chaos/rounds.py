@@ -14,17 +14,17 @@ _MOST_ROUNDS = 100_000
 
 
 class Teller:
-    """Hears how far it is; this one prints a line for each round."""
+    """Reports progress; this one prints a line for each round."""
 
     def event(self, tally: Tally, round_: Round) -> None:
-        """Something was done, besides what the tally has of the rounds before."""
+        """An event has happened that the tally of earlier rounds does not include."""
 
     def say(self, text: str) -> None:
         print(text, flush=True)
 
 
 class RoundFailedError(ChaosError):
-    """A round failed; its message says which, and where its folder is."""
+    """A round failed; its message names it and its folder."""
 
     def __init__(self, seed: int, number: int, round_: Round, error: BaseException):
         self.seed, self.number, self.round, self.error = seed, number, round_, error
@@ -43,18 +43,18 @@ def chaos(
     teller: Teller | None = None,
     only: int | None = None,
 ) -> Tally:
-    """Take programs to their ends, round by round, while parts of them die; what was done to them.
+    """Take programs to their ends, round by round, while parts of them die. Return what was done to them.
 
-    The decisions of a round are those of the seed and its number, whatever was before it; how far its program has come
-    at each of them is up to the machine.
+    A round's decisions depend only on the seed and its number. How far its program is at each of them depends on the
+    machine.
 
     Args:
         kills: after how many kills no other round begins.
-        root: a folder for everything that is made; that of a round that fails stays as it is.
-        only: the number of the one round to do.
+        root: a folder for all files; that of a failed round stays unchanged.
+        only: the number of the single round to run.
 
     Raises:
-        RoundFailedError: something came out differently, or a program ended as it must not.
+        RoundFailedError: a result differs, or a program ended in a way that is not allowed.
     """
     told, sum_ = teller or Teller(), Tally()
     for number in range(1, _MOST_ROUNDS) if only is None else (only,):

@@ -1,4 +1,4 @@
-"""A program that is put under chaos: how it is started, and what has to come of it."""
+"""A program under chaos: how it is started, and its expected results."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from penstock.testing.chaos.outcome import Outcome, differences, outcome
 from penstock.testing.chaos.processes import Program
 
 STATES = ("state", "elsewhere")
-"""The folders of databases that a program changes between, as if it went to another machine and came back. Which one
-it is, the variable ``STATE`` tells it; its commits are in the first in any case."""
+"""The folders of databases that a program alternates between, as if it moved to another machine and back. The variable
+``STATE`` names the present one; its commits are always in the first.
+"""
 
 
 class ChaosError(AssertionError):
-    """Something came out differently, or a program ended as it must not."""
+    """A result differs, or a program ended in a way that is not allowed."""
 
 
 class Subject:
     """A program.
 
-    A folder in which it runs has its topics in ``log`` and its checkpoint in ``state/checkpoint``. It processes what
-    is there and ends, with exit status 0 when all is done; for each commit it prints a line.
+    In a folder where it runs, its topics are in ``log`` and its checkpoint in ``state/checkpoint``. It processes the
+    present input and ends, with exit status 0 when all is done; for each commit it prints a line.
 
     Args:
         modes: how it can run: in one process (``local``), or on ``spark``.
@@ -37,18 +38,18 @@ class Subject:
         self.application_id = application_id
         self.modes = modes
         self.expected: Outcome | None = None
-        """What comes out undisturbed, as far as it is compared."""
+        """The undisturbed result, as far as it is compared."""
         self.commits = 4
-        """In how many commits it goes through its input, where that is known."""
+        """In how many commits it processes its input, if known."""
         self.base = Path()
-        """A folder with its input, and nothing done with it."""
+        """A folder with its unprocessed input."""
 
     def command(self, folder: Path, mode: str) -> list[str]:
-        """The Python file that runs the program in a folder, and its arguments."""
+        """Return the Python file that runs the program in a folder, and its arguments."""
         raise NotImplementedError
 
     def settings(self, folder: Path) -> Settings:
-        """The settings that it has there."""
+        """Return its settings there."""
         raise NotImplementedError
 
     def prepare(self, folder: Path) -> None:
@@ -61,7 +62,7 @@ class Subject:
         return Program(self.command(folder, mode), is_forked and mode == "local", **(environment or {}))
 
     def outcome(self, folder: Path) -> Outcome:
-        """What it put out there."""
+        """Return its results there."""
         return outcome(folder, self.topology, self.application_id, self.settings(folder))
 
     def make_base(self, root: Path) -> None:
@@ -71,7 +72,7 @@ class Subject:
         self.expected = self.undisturbed(root / self.name / "undisturbed", "local")
 
     def undisturbed(self, folder: Path, mode: str, is_forked: bool = True) -> Outcome:
-        """What comes out when nothing is killed."""
+        """Return the results of a run without kills."""
         running = self.start(self.copy(folder), mode, is_forked=is_forked)
         try:
             if not running.wait(patience=3600):
@@ -82,12 +83,12 @@ class Subject:
         return self.outcome(folder)
 
     def copy(self, folder: Path) -> Path:
-        """Another folder with the same input, and nothing done with it."""
+        """Copy the unprocessed input into another folder."""
         shutil.copytree(self.base / "log", folder / "log")
         return folder
 
     def compare(self, folder: Path) -> None:
-        """Raise ``ChaosError`` unless what came out there is what comes out undisturbed."""
+        """Raise ``ChaosError`` unless the output equals that of the undisturbed run."""
         assert self.expected is not None
         outcome = self.outcome(folder)
         found = differences({name: outcome.get(name) for name in self.expected}, self.expected)
@@ -97,13 +98,13 @@ class Subject:
     # --- what else goes on -------------------------------------------------------------------------------------------
 
     def beside(self, folder: Path) -> Program | None:
-        """Another program that runs beside it, such as a producer; started anew before each start."""
+        """Return another program that runs beside it, such as a producer; started again before each start."""
         return None
 
     def meanwhile(self, folder: Path, rng: random.Random) -> str | None:
-        """Do something behind its back while it runs; what."""
+        """Interfere while it runs. Return what was done."""
         return None
 
     def afterwards(self, folder: Path, rng: random.Random) -> str | None:
-        """Do something once it is done and compared; what."""
+        """Do something after it is done and compared. Return what was done."""
         return None

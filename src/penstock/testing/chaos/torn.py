@@ -1,4 +1,4 @@
-"""Damages files of a killed program that no manifest names yet, as a machine may leave them that lost its power."""
+"""Damages a killed program's files that no manifest names yet, as a power loss may do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ATTEMPT = re.compile(r"[0-9a-f]{12}-(\d+)-[0-9a-f]{8}")
 
 
 def tear(folder: Path, rng: random.Random) -> list[str]:
-    """Cut, half empty or fill with garbage some of the files of attempts that did not become commits; which."""
+    """Cut, half empty or garble some files of attempts that did not become commits. Return their names."""
     torn = []
     for path in sorted(unfinished(folder)):
         if rng.random() < 0.7:
@@ -25,7 +25,7 @@ def tear(folder: Path, rng: random.Random) -> list[str]:
 
 
 def unfinished(folder: Path) -> Iterator[Path]:
-    """The files that commits after the newest manifest would have made visible, and files of unfinished snapshots."""
+    """Yield the files of attempts after the newest manifest, and files of unfinished snapshots."""
     storage = checkpoint(folder)
     newest = max(Manifests(storage).numbers(), default=-1)
     for name in [*storage.list("deltas"), *storage.list("exchange")]:
@@ -40,7 +40,7 @@ def unfinished(folder: Path) -> Iterator[Path]:
 
 
 def _commit(name: str) -> int:
-    """The commit that a file's attempt was at, by its name; -1 for other files."""
+    """Return the commit of a file's attempt, by its name; -1 for other files."""
     found = _ATTEMPT.search(name.rpartition("/")[2])
     return int(found[1]) if found else -1
 
@@ -51,7 +51,7 @@ def _cut(path: Path, rng: random.Random) -> None:
 
 
 def _empty_half(path: Path, rng: random.Random) -> None:
-    """As a file system has it that had made a file longer and not yet written it."""
+    """Like a file system that had extended a file and not yet written it."""
     data = path.read_bytes()
     at = rng.randint(0, len(data))
     path.write_bytes(data[:at] + bytes(len(data) - at))

@@ -1,4 +1,4 @@
-"""The command: run case files and say which fail."""
+"""The command that runs case files and prints the failed ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.testing.oracle.outcome import Runner
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the cases; 0 when none failed."""
+    """Run the cases. Return 0 if none failed."""
     options = _parser().parse_args(arguments)
     cases = _cases(options.paths)
     run = _runner(options)
@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run_case(case: Spec, run: Runner, decisions: Decisions) -> tuple[str, str]:
-    """``passed``, ``failed`` or ``skipped``, and in a line why it failed."""
+    """Return ``passed``, ``failed`` or ``skipped``, and a line with the reason for a failure."""
     try:
         outcome = run(case)
         found = decisions.differences(case, outcome)
@@ -57,7 +57,7 @@ def run_case(case: Spec, run: Runner, decisions: Decisions) -> tuple[str, str]:
 
 
 def _cases(paths: list[Path]) -> list[tuple[Spec, Decisions]]:
-    """The cases in files and folders, and what is decided about them; other files in a folder are left alone."""
+    """Return the cases in files and folders, with the decisions about them; other files in a folder are ignored."""
     chosen: list[tuple[Spec, Path]] = []
     for path in paths:
         for file in sorted(path.glob("**/*.json")) if path.is_dir() else [path]:

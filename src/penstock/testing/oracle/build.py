@@ -1,4 +1,4 @@
-"""A case's topology, built with the public DSL alone."""
+"""Builds a case's topology, with the public DSL alone."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class MissingOperator(Exception):
 
 @dataclass(frozen=True)
 class Step:
-    """What a step results in."""
+    """The result of a step."""
 
     it: Any
     key: Serde
@@ -58,10 +58,10 @@ class Build:
         in_front: declares steps in front of those of the case.
 
     Attributes:
-        inputs: the types of the topics that records go into.
-        outputs: the types of the topics that records come out of.
+        inputs: the types of the input topics.
+        outputs: the types of the output topics.
         stores: the names of the stores that the case names.
-        shapes: those of the stores that the case adds, by their names.
+        shapes: the shapes of the stores that the case adds, by name.
     """
 
     def __init__(self, case: Spec, in_front: Callable[[StreamsBuilder], None] | None = None):
@@ -84,7 +84,7 @@ class Build:
                 self.steps[spec["id"]] = step
 
     def topology(self) -> Topology:
-        """The topology, with which steps by hand go on."""
+        """Return the topology, to which steps by hand are added."""
         if self._topology is None:
             self._topology = self.builder.build() if self._has_steps else Topology()
         return self._topology
@@ -97,7 +97,7 @@ class Build:
         return self.steps[spec[field]]
 
     def _materialized(self, spec: Spec, always: bool) -> Materialized | None:
-        """What the case says of the store; aggregations always get a ``Materialized``, named or not."""
+        """Return the store's options from the case; aggregations always get a ``Materialized``, named or not."""
         given = spec.get("materialized")
         if given is None:
             return Materialized(caching=False) if always else None
@@ -353,12 +353,12 @@ class Build:
 
 
 def existing_operators() -> set[str]:
-    """The operators that cases may name."""
+    """Return the operators that cases may name."""
     return set(_OPERATORS)
 
 
 def missing_operators(case: Spec) -> set[str]:
-    """The operators, windows and kinds of stores that a case names and that do not exist."""
+    """Return the operators, windows and kinds of stores that a case names and that do not exist."""
     missing = set()
     kinds: dict[str, str] = {}
     for spec in case["topology"]:
@@ -381,7 +381,7 @@ def missing_operators(case: Spec) -> set[str]:
 
 
 def _kind(spec: Spec, kinds: dict[str, str]) -> str:
-    """Whether a step results in a stream or in a table."""
+    """Return whether a step results in a stream or in a table."""
     op = spec["op"]
     if op in ("table", "to_table", "count", "reduce", "aggregate"):
         return "table"
@@ -396,7 +396,7 @@ def _is_stream(step: Step) -> bool:
 
 
 def _result_key(of: Step) -> Serde:
-    """The type of the keys of an aggregation's result."""
+    """Return the type of the keys of an aggregation's result."""
     if of.windows is None:
         return of.key
     return windowed_key(of.key, of.windows)
@@ -446,7 +446,7 @@ _WINDOWS: dict[str, Callable[[Spec], Any]] = {
 
 _JOINS = ("join", "left_join", "outer_join")
 _JOINABLE = {"stream-stream", "table-table", "table-table by foreign key", "stream-table", "stream-global table"}
-"""What can be joined with what."""
+"""The possible kinds of joins."""
 
 _OPERATORS: dict[str, Callable[[Build, Spec], Step | None]] = {
     "stream": Build.stream,

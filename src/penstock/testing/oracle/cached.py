@@ -1,5 +1,6 @@
-"""How cases with caching are compared: where Kafka's cache still shows what its window or session store does not, and
-where windows that are joined hold no updates back."""
+"""Comparisons for cases with caching: Kafka's cache shows rows that its window or session store no longer has, and
+joined windows here hold no updates back.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +33,10 @@ _WINDOW = re.compile(r"@\d+/\d+(?=\])")
 
 
 def as_if_expired(case: Spec, outcome: Outcome, compare: Comparison) -> list[str]:
-    """Without the rows of window and session stores that only Kafka's cache still shows. Where a record may have found
-    such a row, what comes of it is another window: then the keys count."""
+    """Compare without rows of window and session stores that only Kafka's cache still shows.
+
+    If a record may have found such a row, its results are in another window; then only the keys are compared.
+    """
     expected = case["expected"]
     kept = expected.get("stores", {}).items()
     stores = {name: _unexpired(case, name, rows, outcome.stores.get(name, [])) for name, rows in kept}
@@ -60,7 +63,7 @@ def as_if_expired(case: Spec, outcome: Outcome, compare: Comparison) -> list[str
 def _keys_on_one_side(
     case: Spec, steps: list[Spec], topics: set[str], outcome: Outcome, expected: list[Spec]
 ) -> list[str]:
-    """Keys in topics below steps that have results on one side only, but for those that may have."""
+    """Describe keys that only one side has in topics below steps, except below steps where that is allowed."""
     found = []
     may_be_more = _topics_below(case, lossy_closings(case))
     may_be_less = _topics_below(case, [join for step in steps for join in table_joins_below(case, step)])
@@ -73,14 +76,18 @@ def _keys_on_one_side(
 
 
 def as_if_uncached(case: Spec, outcome: Outcome, compare: Comparison) -> list[str]:
-    """Where windows are joined with other tables, every update goes on at once: what tables end as counts, and of what
-    is made of several results the keys."""
+    """Compare where windows are joined with other tables, so that every update is sent at once.
+
+    Only the final rows of tables are compared, and for results of several windows only the keys.
+    """
     return _as_if_uncached(case, outcome, compare, _joined_caches(case), [])
 
 
 def as_versions_are_kept(case: Spec, outcome: Outcome, compare: Comparison) -> list[str]:
-    """A table that a versioned one is made of sends every update on at once: what tables end as counts. Whoever looks
-    such a table up may find there what Kafka's cache has not sent yet, and so may what comes of that."""
+    """Compare where a versioned table's source table sends every update at once: only the final rows of tables count.
+
+    A look-up of such a table may find an update that Kafka's cache has not sent yet, which changes later results too.
+    """
     steps = [step for step in _caching(case) if any(_is_versioned(below) for below in steps_below(case, step))]
     made = {other["id"] for step in steps for other in [step, *steps_below(case, step)]}
     stores = {store_of(step) for step in case["topology"] if step["id"] in made} - {None}
@@ -94,7 +101,7 @@ def as_versions_are_kept(case: Spec, outcome: Outcome, compare: Comparison) -> l
 def _as_if_uncached(
     case: Spec, outcome: Outcome, compare: Comparison, steps: list[Spec], looking: list[Spec]
 ) -> list[str]:
-    """What tables end as behind some steps, of what is made of several results the keys, and nothing behind others."""
+    """Compare final rows below some steps, only keys for combined results, and nothing below other steps."""
     expected = case["expected"]
     if not steps or "error" in expected or outcome.error is not None:
         return compare(case, outcome)
@@ -114,8 +121,11 @@ def _as_if_uncached(
 
 
 def topic_by_topic(case: Spec, outcome: Outcome, compare: Comparison) -> list[str]:
-    """Kafka's caches are flushed one after the other, here their updates go on in the order of the records that caused
-    them: of one commit the order between topics is another, and no reader of topics sees it."""
+    """Compare without the order between topics: no reader of topics sees it within a commit.
+
+    Kafka's caches are flushed one after the other; here their updates are sent in the order of the records that caused
+    them.
+    """
     is_cached = any((step.get("materialized") or {}).get("caching") for step in case["topology"])
     if not is_cached or "error" in case["expected"] or outcome.error is not None:
         return compare(case, outcome)
@@ -123,7 +133,7 @@ def topic_by_topic(case: Spec, outcome: Outcome, compare: Comparison) -> list[st
 
 
 def _joined_caches(case: Spec) -> list[Spec]:
-    """The steps that are to cache and that joins of windows are made of."""
+    """Return the caching steps whose tables are joined in windows."""
     return [step for step in _caching(case) if any(windows_above(case, join) for join in table_joins_below(case, step))]
 
 
@@ -136,7 +146,7 @@ def _is_versioned(step: Spec) -> bool:
 
 
 def _gathered(case: Spec, steps: list[Spec]) -> set[str]:
-    """The topics and the stores of what is made of several results."""
+    """Return the topics and the stores of results that combine several others."""
     gathering = [other for step in steps for other in gathering_steps(case, step, joins=False)]
     written = {str(step["topic"]) for step in gathering if step["op"] == "to"}
     return written | _topics_below(case, gathering) | {str(store_of(step)) for step in gathering}
@@ -147,7 +157,7 @@ def _topics_below(case: Spec, steps: list[Spec]) -> set[str]:
 
 
 def _plain_key(row: Row) -> str:
-    """The key without its window, which may be a part of a text."""
+    """Return the key without its window, which may be part of a text."""
     key = row["key"]
     if isinstance(key, dict):
         return json.dumps(key["key"])
@@ -155,17 +165,17 @@ def _plain_key(row: Row) -> str:
 
 
 def _is_cached(case: Spec, step: Spec) -> bool:
-    """Whether a step is an aggregation in windows that close, with caching."""
+    """Return whether a step is a caching aggregation in windows that close."""
     closes = is_windowed(case, step) and windows_above(case, step)["type"] != "UnlimitedWindows"
     return closes and bool((step.get("materialized") or {}).get("caching"))
 
 
 def _may_find_expired(case: Spec, step: Spec) -> bool:
-    """Whether a record may come that is not too late, for which the store shows less than its cache.
+    """Return whether a record may arrive in time for whose window the store shows less than its cache.
 
-    A session lies exactly one retention back; sliding windows besides its own are looked at for a record that is past
-    its grace period, but not its windows'; each stream of a cogroup has a time of its own; and a join of tables looks
-    for the other side of a window whenever one side changes.
+    A session may be exactly one retention back. Sliding windows look up other windows for a record past its grace
+    period but not that of its windows. Each stream of a cogroup has a separate time. A join of tables looks up the
+    other side of a window whenever one side changes.
     """
     if not _is_cached(case, step):
         return False
@@ -181,14 +191,14 @@ def _may_find_expired(case: Spec, step: Spec) -> bool:
 
 
 def _may_show_expired(case: Spec, step: Spec) -> bool:
-    """Whether a processor looks into the store of such an aggregation, and so may see what only a cache still shows."""
+    """Return whether a processor reads such an aggregation's store, and so may see what only a cache still shows."""
     gap = max(times_of(case), default=0) - min(times_of(case), default=0)
     kept = [store_of(one) for one in case["topology"] if _is_cached(case, one) and gap >= retention(case, one)]
     return any(name in step.get("stores", ()) for name in kept)
 
 
 def _unexpired(case: Spec, store: str, rows: list[Any], ours: list[Any]) -> list[Any]:
-    """The rows of a store without those that are not ours and may have expired."""
+    """Return the rows of a store without those that are not ours and may have expired."""
     for step in case["topology"]:
         if store_of(step) == store and _is_cached(case, step):
             bound = "end" if windows_above(case, step)["type"] == "SessionWindows" else "start"
@@ -199,7 +209,7 @@ def _unexpired(case: Spec, store: str, rows: list[Any], ours: list[Any]) -> list
 
 
 def _reads(case: Spec, ours: list[Row]) -> list[Row]:
-    """The expected reads without rows that are not ours and may have expired."""
+    """Return the expected reads without rows that are not ours and may have expired."""
     found = {read["after"]: read["result"] for read in ours}
     return [
         {"after": at, "result": _unexpired(case, case["input"][at]["read"], read["result"], found.get(at, []))}

@@ -1,4 +1,4 @@
-"""A case through the engine in this process, its input cut at random (see ``penstock.testing.cuts``)."""
+"""Runs a case through the engine in this process, its input cut at random (see ``penstock.testing.cuts``)."""
 
 from __future__ import annotations
 

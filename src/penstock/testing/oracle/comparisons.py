@@ -1,5 +1,6 @@
-"""How cases are compared in which Penstock deliberately does other than Kafka Streams: one comparison for each rule,
-and for each case that no rule covers, by the names that ``differences.json`` gives them."""
+"""Comparisons for cases in which Penstock deliberately differs from Kafka Streams: one for each rule, and for each case
+that no rule covers, by the names in ``differences.json``.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +34,14 @@ from penstock.testing.oracle.steps import (
 
 
 class Recomparison(Protocol):
-    """What still differs by a rule where another comparison found differences."""
+    """Returns the differences that remain under a rule, after another comparison found some."""
 
     def __call__(self, case: Spec, outcome: Outcome, compare: Comparison) -> list[str]: ...
 
 
 @dataclass(frozen=True)
 class WholeRule:
-    """A rule for cases as a whole."""
+    """A rule for whole cases."""
 
     applies: Callable[[Spec], bool]
     compare: Callable[[Spec, Outcome], list[str]]
@@ -48,12 +49,12 @@ class WholeRule:
 
 @dataclass(frozen=True)
 class TopicRule:
-    """A rule for some topics of a case; all else is compared plainly.
+    """A rule for some topics of a case; everything else is compared plainly.
 
     Attributes:
-        steps_of: the steps behind which it applies.
-        compare: the rows of a topic: ours, and those expected.
-        holds_for: whether rows that are as expected are as decided.
+        steps_of: the steps below which it applies.
+        compare: compares the rows of a topic: ours, and the expected ones.
+        holds_for: whether rows that equal the expected ones are as decided.
     """
 
     steps_of: Callable[[Spec], list[Spec]]
@@ -65,7 +66,7 @@ class TopicRule:
 
 
 def compare_topics(case: Spec, outcome: Outcome, rules: Sequence[TopicRule]) -> list[str]:
-    """Some topics by rules, everything else plainly; what is as expected everywhere has passed, if it is as decided."""
+    """Compare some topics by rules, everything else plainly. Equal results pass if they are as decided."""
     rule_of = {topic: rule for rule in reversed(rules) for topic in rule.topics_of(case)}
     topics = {topic: of_topic(outcome.output, topic) for topic in rule_of}
     if all(rule_of[topic].holds_for(case, rows) for topic, rows in topics.items()) and not differences(case, outcome):
@@ -91,7 +92,7 @@ def compare_topics(case: Spec, outcome: Outcome, rules: Sequence[TopicRule]) -> 
 
 
 def _compare_stores(case: Spec, outcome: Outcome, rules: Sequence[TopicRule], stores: dict[str, Any]) -> list[str]:
-    """The stores that follow a rule, which are taken out of those that are to be compared plainly."""
+    """Compare the stores under a rule, and remove them from those to be compared plainly."""
     found = []
     kept_of_several = {name for rule in rules for name in _stores_made_of_several(case, rule)}
     for name in kept_of_several & stores.keys() & outcome.stores.keys():
@@ -105,25 +106,25 @@ def _compare_stores(case: Spec, outcome: Outcome, rules: Sequence[TopicRule], st
 
 
 def _is_made_of_several(case: Spec, rule: TopicRule, topic: str) -> bool:
-    """Whether a row of a topic is made of the results of several windows, and not each of one."""
+    """Return whether rows of a topic combine the results of several windows."""
     gathering = [step for above in rule.steps_of(case) for step in gathering_steps(case, above)]
     return any(topic == step.get("topic") or topic in topics_below(case, step) for step in gathering)
 
 
 def _stores_made_of_several(case: Spec, rule: TopicRule) -> set[str]:
-    """The stores of what is made of several results: these came at other times, and in another number."""
+    """Return the stores that combine several results, which came at other times, and in another number."""
     gathering = [step for above in rule.steps_of(case) for step in gathering_steps(case, above)]
     return {name for step in gathering if (name := store_of(step))}
 
 
 def _stores_one_by_one(case: Spec, rule: TopicRule) -> set[str]:
-    """The stores below that have a row for each window."""
+    """Return the stores below that have a row for each window."""
     below = [step for above in rule.steps_of(case) for step in steps_below(case, above)]
     return {name for step in below if (name := store_of(step))} - _stores_made_of_several(case, rule)
 
 
 def _may_be_gone(case: Spec, store: str, row: list[Any]) -> bool:
-    """Whether a window has expired, if the results that Kafka Streams lost go on into its store."""
+    """Return whether a window has expired, if results that Kafka Streams lost are sent into its store."""
     (step,) = (step for step in case["topology"] if store_of(step) == store)
     if not lossy_closings(case) or not is_windowed(case, step) or _never_closes(case, step):
         return False
@@ -136,7 +137,7 @@ def _never_closes(case: Spec, step: Spec) -> bool:
 
 
 def _rows_differ(case: Spec, ours: list[Any], theirs: list[Any]) -> list[str]:
-    """How rows differ, but for those of windows that are held yet, or that were lost by Kafka Streams."""
+    """Describe different rows, except those of windows that are still held, or that Kafka Streams lost."""
     mine, other = [{json.dumps(row[0], sort_keys=True): row for row in rows} for rows in (ours, theirs)]
     found = [f"row {mine[key]}, expected {other[key]}" for key in mine.keys() & other.keys() if mine[key] != other[key]]
     if not any(_closes_last(case, step) for step in _sliding_suppressions(case)):
@@ -148,8 +149,9 @@ def _rows_differ(case: Spec, ours: list[Any], theirs: list[Any]) -> list[str]:
 
 
 def _sliding_suppressions(case: Spec) -> list[Spec]:
-    """The suppressions of sliding windows until they close, if a record comes just when one closes in Kafka Streams: a
-    millisecond later all is the same."""
+    """Return the suppressions of sliding windows until they close, if a record arrives just when a window closes in
+    Kafka Streams: a millisecond later there is no difference.
+    """
     return [
         step
         for step in case["topology"]
@@ -164,7 +166,9 @@ def _each_window_once(case: Spec, ours: list[Row]) -> bool:
 
 
 def _last_of_each_window(case: Spec, ours: list[Row], theirs: list[Row]) -> list[str]:
-    """One result for each key and window: the last one expected. Those that close at the very end may be held."""
+    """Compare one result for each key and window: the last expected one. Windows that close at the very end may be
+    held.
+    """
     rule = BY_TOPIC[_SLIDING]
     if not any(_may_close_early(case, step) for step in rule.steps_of(case)):
         return plainly(ours, theirs)
@@ -181,9 +185,9 @@ def _last_of_each_window(case: Spec, ours: list[Row], theirs: list[Row]) -> list
 
 
 def _some_of_each_window(ours: list[Row], theirs: list[Row], held: set[str]) -> list[str]:
-    """Of each window some of the results that are expected, in order, the last one among them unless it may be held.
+    """Check that each window has some of the expected results, in order, including the last one unless it may be held.
 
-    Each stream of a cogroup has a time of its own: one may change a window that another one's time has closed.
+    Each stream of a cogroup has a separate time: one may change a window that another one's time has closed.
     """
     found = []
     for key in sorted({key_of(row) for row in [*ours, *theirs]}):
@@ -196,8 +200,10 @@ def _some_of_each_window(ours: list[Row], theirs: list[Row], held: set[str]) -> 
 
 
 def _from_the_same_results(case: Spec, ours: list[Row], theirs: list[Row]) -> list[str]:
-    """What is made of several results depends on when each of them came, and on those that came twice or are held yet;
-    the keys do not, but for those whose only results may be held, or were lost by Kafka Streams."""
+    """Compare the keys of combined results, which depend on the times of their inputs.
+
+    Keys are left out whose only results may be held, or were lost by Kafka Streams.
+    """
     came, expected = {key_of(row) for row in ours}, {key_of(row) for row in theirs}
     found = [] if lossy_closings(case) else [f"unexpected key {key}" for key in sorted(came - expected)]
     held = any(_closes_last(case, step) for step in _sliding_suppressions(case))
@@ -211,22 +217,25 @@ def _may_close_early(case: Spec, step: Spec) -> bool:
 
 
 def _closes_last(case: Spec, step: Spec) -> bool:
-    """Whether a window may close at the last time that the suppression sees: that of all topics, or of one."""
+    """Return whether a window may close at the last time that the suppression sees: that of all topics, or of one."""
     windows = windows_above(case, step)
     return bool({time - windows.get("grace_ms", 0) for time in last_times(case)} & _window_ends(case, windows))
 
 
 def _window_ends(case: Spec, windows: Any) -> set[int]:
-    """Where windows may end: at records, right behind whose windows others begin, and at the end of the first one."""
+    """Return where windows may end: at records, right after whose windows others begin, and at the end of the first
+    one.
+    """
     difference = windows["time_difference_ms"]
     return {end for time in times_of(case) for end in (time, time + 1 + difference)} | {difference}
 
 
 def _may_be_held(case: Spec, theirs: list[Row]) -> set[str]:
-    """The keys of the windows that Kafka Streams emitted last, if some record has the very time at which they close.
+    """Return the keys of the windows that Kafka Streams emitted last, if some record has the very time at which they
+    close.
 
-    Suppressions behind others wait for what these hold: each one of them may hold one end more, and the ends
-    of the time that it waits before these.
+    Chained suppressions wait for the previous ones: each of them may hold one more end, and the ends within its waiting
+    time before these.
     """
     steps = _sliding_suppressions(case)
     behind = [[below for below in steps_below(case, step) if below["op"] == "suppress"] for step in steps]
@@ -239,14 +248,14 @@ def _may_be_held(case: Spec, theirs: list[Row]) -> set[str]:
         return set()
     waited = max(sum(suppress.get("time_ms", 0) for suppress in below) for below in behind)
     first = ends[-depth:][0] - waited
-    for _ in range(depth - 1):  # one behind another goes by the times of the results that this lets go of
+    for _ in range(depth - 1):  # each chained suppression follows the times of the previous one's results
         gone = [row["timestamp"] for row in theirs if (end := _end(row["key"])) is not None and end < first]
         first = min(first, max(gone, default=-1) - max(graces))
     return {key_of(row) for row in theirs if (end := _end(row["key"])) is not None and end >= first}
 
 
 def _end(key: Any) -> int | None:
-    """The end of a windowed key, or of its text; None where a mapper took the window off."""
+    """Return the end of a windowed key, or of its text; None if a mapper removed the window."""
     if isinstance(key, dict):
         return int(key["end"])
     end = key[:-1].rpartition("/")[2]
@@ -254,8 +263,10 @@ def _end(key: Any) -> int | None:
 
 
 def _is_full_earlier(case: Spec, outcome: Outcome) -> bool:
-    """Whether a buffer that shuts down was full when Kafka's was not, which lets windows go a moment earlier, or has
-    lost some."""
+    """Return whether a buffer that shuts down was full when Kafka's was not.
+
+    Kafka's sends windows a moment earlier, or has lost some.
+    """
     below = [low for step in lossy_closings(case) for low in steps_below(case, step) if low["op"] == "suppress"]
     buffers = [step.get("buffer_config") or {} for step in [*_sliding_suppressions(case), *below]]
     error = case["expected"].get("error", {"when": "run", "after": len(case["input"])})
@@ -268,14 +279,15 @@ def _is_full_earlier(case: Spec, outcome: Outcome) -> bool:
 
 
 def _nothing_lost(case: Spec, ours: list[Row], theirs: list[Row]) -> list[str]:
-    """What is expected, in order; other windows may come out in addition, each once. What is made of several results
-    is made of more then."""
+    """Check that all expected rows exist, in order. Other windows may come in addition, each once, also in combined
+    results.
+    """
     rule = BY_TOPIC[_ON_CLOSE]
     if any(_is_made_of_several(case, rule, topic) for topic in {row["topic"] for row in [*ours, *theirs]}):
         return _from_the_same_results(case, ours, theirs)
     rest, held = iter(ours), _may_be_held(case, theirs)
     missing = [row for row in theirs if not (key_of(row) in held and row not in ours) and row not in rest]
-    windowed = [row for row in ours if _end(row["key"]) is not None]  # of others one cannot tell how many there are
+    windowed = [row for row in ours if _end(row["key"]) is not None]  # other rows cannot be counted
     return [f"missing, or out of order: {json.dumps(row)}" for row in missing] + repeated(windowed)
 
 
@@ -283,7 +295,7 @@ def _nothing_lost(case: Spec, ours: list[Row], theirs: list[Row]) -> list[str]:
 
 
 def _fails(when: str, message: str) -> Callable[[Spec], bool]:
-    """Whether a case is expected to fail in a certain way."""
+    """Return a test whether a case is expected to fail in a certain way."""
 
     def does(case: Spec) -> bool:
         error = case["expected"].get("error", {})
@@ -293,20 +305,20 @@ def _fails(when: str, message: str) -> Callable[[Spec], bool]:
 
 
 def _shares_group(case: Spec) -> bool:
-    """Whether a named group is aggregated on its own and in a cogroup."""
+    """Return whether a named group is aggregated both alone and in a cogroup."""
     users = [step["of"] for step in case["topology"] if step["op"] in ("count", "reduce", "aggregate") and "of" in step]
     users += [stream["of"] for step in case["topology"] for stream in step.get("streams", [])]
     return any(users.count(id_) > 1 for id_ in users)
 
 
 def _suppresses_cogroup(case: Spec) -> bool:
-    """Whether what is suppressed is the table of a windowed cogroup."""
+    """Return whether the table of a windowed cogroup is suppressed."""
     chains = [steps_above(case, step) for step in case["topology"] if step["op"] == "suppress"]
     return any({"windowed_by", "cogroup"} <= {step["op"] for step in chain} for chain in chains)
 
 
 def _goes_on(case: Spec, outcome: Outcome) -> list[str]:
-    """Nothing fails but a buffer that is full, and what was expected up to the failure comes out."""
+    """Check that nothing fails but a full buffer, and that the output before Kafka's failure is as expected."""
     if outcome.error is not None and not isinstance(outcome.error, BufferFullError):
         return [f"failed ({outcome.error_when}): {type(outcome.error).__name__}: {outcome.error}"]
     found = []
@@ -320,7 +332,7 @@ def _goes_on(case: Spec, outcome: Outcome) -> list[str]:
 
 
 def _forwards_null_keys(case: Spec, outcome: Outcome) -> list[str]:
-    """A left join with a grace period does not fail on a record without a key: it goes out, joined with nothing."""
+    """Check a left join with a grace period: a record without a key does not fail, and is joined with nothing."""
     if outcome.error is not None:
         return [f"failed ({outcome.error_when}): {type(outcome.error).__name__}: {outcome.error}"]
     join = next(step for step in case["topology"] if step["op"] == "left_join")
@@ -344,7 +356,7 @@ BY_TOPIC = {
     _ON_CLOSE: TopicRule(lossy_closings, _nothing_lost),
     _SLIDING: TopicRule(_sliding_suppressions, _last_of_each_window, _each_window_once),
 }
-"""The rules that compare some topics of a case otherwise; the first one goes first."""
+"""The rules for some topics of a case; the first match applies."""
 
 WHOLE = {
     "SlidingWindows of a time difference of 0": WholeRule(
@@ -363,7 +375,7 @@ WHOLE = {
         lambda case: _fails("build", "-repartition-filter is already added")(case) and _shares_group(case), _goes_on
     ),
 }
-"""The rules that compare a case otherwise as a whole."""
+"""The rules for whole cases."""
 
 OTHERWISE: dict[str, Recomparison] = {
     "several topics behind tables with caching": topic_by_topic,
@@ -374,7 +386,7 @@ OTHERWISE: dict[str, Recomparison] = {
     "one record reaches a step by several internal topics": as_topics_meet,
     "headers behind SessionWindows": as_without_headers,
 }
-"""The rules by which what differs is compared once more."""
+"""The rules that repeat a comparison in another way."""
 
 CASES = {"stream-table-left-join-grace-null-key": _forwards_null_keys}
 """The comparisons of single cases."""

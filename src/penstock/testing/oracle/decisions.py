@@ -1,7 +1,7 @@
-"""Cases in which Penstock deliberately does other than Kafka Streams, compared as ``differences.json`` says.
+"""Cases in which Penstock deliberately differs from Kafka Streams, compared as ``differences.json`` says.
 
-The file names cases, and rules for all cases of a kind. What it says is prose; each rule and each case that no rule
-covers has its comparison in ``comparisons.py``, by the name that the file gives it.
+The file names cases, and rules for all cases of a kind, in prose. Each rule, and each case that no rule covers, has its
+comparison in ``comparisons.py``, under the name in the file.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ FILE = "differences.json"
 
 @dataclass(frozen=True)
 class Decisions:
-    """What one ``differences.json`` says: the names of its cases, and when its rules apply."""
+    """The content of one ``differences.json``: the names of its cases, and its rules."""
 
     cases: frozenset[str] = frozenset()
     rules: tuple[str, ...] = ()
 
     @classmethod
     def beside(cls, folder: Path) -> Decisions:
-        """Those of the file beside a folder of cases; none if there is no such file.
+        """Return the decisions of the file beside a folder of cases; empty without such a file.
 
         Raises:
             CaseError: the file has a rule that has no comparison here.
@@ -44,7 +44,7 @@ class Decisions:
         return cls(frozenset(said["cases"]), rules)
 
     def comparison_of(self, case: Spec) -> Callable[[Spec, Outcome], list[str]] | None:
-        """How a case is to be compared; None for plainly.
+        """Return the comparison for a case; None for a plain one.
 
         Raises:
             CaseError: the file names the case, and there is no comparison for it here.
@@ -62,11 +62,11 @@ class Decisions:
         return CASES[case["name"]]
 
     def differences(self, case: Spec, outcome: Outcome) -> list[str]:
-        """What differs from the expectations of a case, as decided; nothing when it passed."""
+        """Describe the differences from the expectations of a case, as decided; empty if it passed."""
         compare: Comparison = self.comparison_of(case) or differences
         found = compare(case, outcome)
         for when in self.rules:
             if found and when in OTHERWISE:
-                compare = partial(OTHERWISE[when], compare=compare)  # what two rules are about, both decide
+                compare = partial(OTHERWISE[when], compare=compare)  # if two rules apply, both are used
                 found = compare(case, outcome)
         return found

@@ -1,4 +1,4 @@
-"""A case through the test driver, one record at a time."""
+"""Runs a case through the test driver, one record at a time."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _THROTTLED = ("windowed.aggregation", "outer.join.spurious.results.fix")
 
 
 def settings_of(case: Spec) -> dict[str, Any]:
-    """The settings that a case's configuration asks for; every update is emitted unless it says otherwise."""
+    """Return the settings of a case's configuration; every update is emitted by default."""
     config = case.get("config", {})
     return {
         "application_id": config.get("application.id", "oracle"),

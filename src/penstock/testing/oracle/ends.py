@@ -1,4 +1,4 @@
-"""How cases are compared whose tables end the same, and of which not every update on the way there is the same."""
+"""Comparisons for cases whose tables have the same final rows, while their updates on the way differ."""
 
 from __future__ import annotations
 
@@ -15,20 +15,24 @@ from penstock.testing.oracle.steps import parents, store_of
 _JOINS = ("join", "left_join", "outer_join")
 _OF_SEVERAL = (*_JOINS, "cogroup", "merge")
 _OF_UPDATES = ("filter", "filter_not", "select_key", "map", "flat_map", "merge")
-"""What leaves out updates of a stream, gives them other keys, or mixes them with others: the last one may go."""
+"""Steps that leave out updates of a stream, change their keys, or mix them with others, so that the last one may be
+lost.
+"""
 _IN_ANY_ORDER = ("sum", "subtract", "add_length", "subtract_length", "count_one", "uncount_one")
 
 Steps = dict[str, Spec]
 
 
 def as_caches_send(case: Spec, outcome: Outcome, compare: Comparison) -> list[str]:
-    """What is behind joins of tables of which some cache by how it ends, everything else plainly."""
+    """Compare final rows below joins of tables with caches, everything else plainly."""
     return _by_ends(case, outcome, compare, _caching_joins)
 
 
 def as_topics_meet(case: Spec, outcome: Outcome, compare: Comparison) -> list[str]:
-    """What is behind steps that one record reaches by way of several internal topics by how it ends, everything else
-    plainly; the test driver has to take the records of these topics as Kafka's does."""
+    """Compare final rows below steps that one record reaches through several internal topics, everything else plainly.
+
+    The test driver has to read the records of these topics in Kafka's order.
+    """
     return compare(case, outcome) if outcome.total_order else _by_ends(case, outcome, compare, _meetings)
 
 
@@ -63,7 +67,7 @@ def _by_ends(
 
 
 def _all_but(case: Spec, outcome: Outcome, compare: Comparison, topics: set[str], stores: dict[str, str]) -> list[str]:
-    """How all that is not in some topics and stores differs."""
+    """Describe all differences outside some topics and stores."""
     expected = case["expected"]
     rest = {
         **expected,
@@ -76,15 +80,17 @@ def _all_but(case: Spec, outcome: Outcome, compare: Comparison, topics: set[str]
 
 
 def _agree(ours: dict[str, Any], theirs: dict[str, Any], empties: tuple[Any, ...] | None = None) -> bool:
-    """Whether groups are the same; one that is empty, or what is made of it, may be on one side only."""
+    """Return whether groups are equal; an empty group, or its result, may be on one side only."""
     lone = {key: {**ours, **theirs}[key] for key in ours.keys() ^ theirs.keys()}
     are_empty = empties is None or all(value in empties for value in lone.values())
     return are_empty and all(ours[key] == theirs[key] for key in ours.keys() & theirs.keys())
 
 
 def _may_be_empty(steps: Steps, step: Spec) -> bool:
-    """Whether a step has groups of a table's rows. They stay when their last row has gone, so that a group whose rows
-    come and go on the way may be there or not."""
+    """Return whether a step has groups of a table's rows.
+
+    Such groups stay when their last row is gone, so a group whose rows come and go on the way may exist or not.
+    """
     if step["op"] not in ("count", "reduce", "aggregate"):
         return False
     grouped = _of(steps, step)
@@ -96,7 +102,7 @@ def _empties(step: Spec) -> tuple[Any, ...]:
 
 
 def _by_group(case: Spec, steps: Steps, groups: set[str]) -> set[str]:
-    """Groups of tables, and the steps below that have a row for each of them."""
+    """Return groups of tables, and the steps below that have a row for each of them."""
     reached, size = set(groups), -1
     while size < len(reached):
         size = len(reached)
@@ -117,13 +123,13 @@ def _topics_of(steps: Steps, ids: set[str]) -> set[str]:
 
 
 def _last(rows: list[Row]) -> dict[str, Any]:
-    """What a topic ends with, key by key; deleted keys are not there."""
+    """Return the final row of each key in a topic, without deleted keys."""
     last = {json.dumps(row["key"]): row["value"] for row in rows}
     return {key: value for key, value in last.items() if value is not None}
 
 
 def _all_below(case: Spec, ids: set[str]) -> set[str]:
-    """These steps and all below them, through topics of the case too."""
+    """Return these steps and all below them, through topics of the case too."""
     reached, size = set(ids), -1
     while size < len(reached):
         size = len(reached)
@@ -134,14 +140,14 @@ def _all_below(case: Spec, ids: set[str]) -> set[str]:
 
 
 def _writers(case: Spec, source: Spec) -> set[str]:
-    """The steps that write the topic that a step reads."""
+    """Return the steps that write the topic that a step reads."""
     if "of" in source or "topic" not in source:
         return set()
     return {step["id"] for step in case["topology"] if step["op"] == "to" and step["topic"] == source["topic"]}
 
 
 def _tells_the_way(case: Spec, steps: Steps, step: Spec) -> bool:
-    """Whether what a step ends as depends on how many updates it gets, or in which order."""
+    """Return whether a step's final result depends on the number or the order of its updates."""
     if _is_written_by_others(case, step):
         return True
     if step["op"] in _OF_UPDATES and not _is_table(steps, step):
@@ -157,7 +163,7 @@ def _tells_the_way(case: Spec, steps: Steps, step: Spec) -> bool:
 
 
 def _is_written_by_others(case: Spec, step: Spec) -> bool:
-    """Whether a step reads a topic that the case writes, and that its input is in as well."""
+    """Return whether a step reads a topic that the case writes and that also has input."""
     is_input = "of" not in step and any(entry.get("topic") == step.get("topic") for entry in case["input"])
     return is_input and bool(_writers(case, step))
 
@@ -169,7 +175,7 @@ def _is_table(steps: Steps, step: Spec) -> bool:
 
 
 def _of(steps: Steps, step: Spec) -> Spec:
-    """The step that a step applies to; a cogroup's own."""
+    """Return the step that a step applies to; a cogroup's own."""
     return steps[str(step["of"]).partition(".")[0]] if "of" in step else step
 
 
@@ -178,7 +184,7 @@ def _is_versioned(step: Spec) -> bool:
 
 
 def _caching_joins(case: Spec, steps: Steps) -> set[str]:
-    """The joins of tables behind which, or on a side of which, a store caches."""
+    """Return the joins of tables that have a cache below them or on a side."""
     if not int(case.get("config", {}).get("statestore.cache.max.bytes", 0)):
         return set()
     found = set()
@@ -189,7 +195,7 @@ def _caching_joins(case: Spec, steps: Steps) -> set[str]:
 
 
 def _caches(step: Spec) -> bool:
-    """Whether a step has a store that caches: source tables and joins do unless they say otherwise."""
+    """Return whether a step has a store that caches, as source tables and joins do by default."""
     given = step.get("materialized")
     if given is None:
         return step["op"] in ("table", *_JOINS)
@@ -197,9 +203,12 @@ def _caches(step: Spec) -> bool:
 
 
 def _meetings(case: Spec, steps: Steps) -> set[str]:
-    """The steps that what one record causes reaches on several ways, of which one leads through an internal topic;
-    those that records reach through a topic of the case's own, which is read in a later commit than it is written; and
-    foreign-key joins of which one record may change a left row twice by way of a topic."""
+    """Return the steps where results of one record may arrive in another order.
+
+    These are steps that the results reach on several ways, one of them through an internal topic. Others are steps that
+    records reach through a topic of the case, which is read in a later commit than written, and foreign-key joins in
+    which one record may change a left row twice through a topic.
+    """
     found = {id_ for id_, step in steps.items() if _is_written_by_others(case, step)}
     return found | {id_ for id_, step in steps.items() if step["op"] in _OF_SEVERAL and _meets(case, steps, step)}
 
@@ -219,7 +228,7 @@ def _meets(case: Spec, steps: Steps, step: Spec) -> bool:
 
 
 def _share(steps: Steps, sides: list[set[str]]) -> bool:
-    """Whether two sides read the same source."""
+    """Return whether two sides read the same source."""
     shared = {above for one, other in combinations(sides, 2) for above in one & other}
     return any("of" not in steps[above] for above in shared)
 
@@ -233,7 +242,7 @@ def _goes_through_a_topic(step: Spec) -> bool:
 
 
 def _all_above(case: Spec, steps: Steps, id_: str) -> set[str]:
-    """A step and all that it stands on, through topics of the case too."""
+    """Return a step and all steps above it, through topics of the case too."""
     found: set[str] = set()
     waiting = [id_]
     while waiting:

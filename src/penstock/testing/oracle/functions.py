@@ -33,12 +33,12 @@ def text(value: Any) -> str:
 
 
 def length(value: Any) -> int:
-    """How long a value is as text in Java, which counts what is beyond 16 bits twice."""
+    """Return the length of a value as text in Java, which counts characters beyond 16 bits twice."""
     return len(text(value).encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _prefix(value: Any, size: int) -> str:
-    """The first characters as Java has them; half a character is a question mark when it is written as bytes."""
+    """Return the first characters as in Java; half a character becomes a question mark when encoded."""
     units = text(value).encode("utf-16-le", "surrogatepass")[: 2 * size]
     return units.decode("utf-16-le", "surrogatepass").encode("utf-8", "replace").decode()
 

@@ -1,7 +1,7 @@
-"""A case through the engine in two halves, between which the program changes so that nothing of it shows.
+"""Runs a case through the engine in two halves, between which the program changes without visible effect.
 
-The changed program has steps in front that nothing comes from: all generated numbers behind them move, those of steps,
-stores, repartition topics and sub-topologies.
+The changed program has unrelated steps in front, so all generated numbers after them change: those of steps, stores,
+repartition topics and sub-topologies.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from penstock.testing.oracle.outcome import Outcome, Runner
 
 
 def in_front(builder: StreamsBuilder) -> None:
-    """Steps that have nothing to do with a case, with a store and a repartition topic of their own."""
+    """Declare steps unrelated to a case, with their own store and repartition topic."""
     stream = builder.stream("nothing-comes-here", value=str).filter(lambda key, value: True)
     stream.select_key(lambda key, value: value, key=str).group_by_key().count().to_stream().to("nothing-goes-here")
 
 
 def runner(seed: int) -> Runner:
-    """Runs cases whose programs change in the middle, with cuts that follow from a seed; figures of steps, whose names
-    change, are not compared."""
+    """Return a runner of cases whose programs change in the middle, with cuts that follow from a seed.
+
+    Metrics of steps, whose names change, are not compared.
+    """
 
     def run(case: Spec) -> Outcome:
         case["expected"]["metrics"] = {}

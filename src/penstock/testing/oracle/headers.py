@@ -1,4 +1,4 @@
-"""Headers behind windows of sessions: results keep those of the record that caused them, as behind all other windows.
+"""Headers after session windows: results keep the headers of the record that caused them, as after all other windows.
 
 Kafka Streams 4.3 sends them without headers unless the store caches.
 """
@@ -13,7 +13,7 @@ from penstock.testing.oracle.steps import topics_below
 
 
 def as_without_headers(case: Spec, outcome: Outcome, compare: Comparison) -> list[str]:
-    """What differs when nobody looks at the headers of what stands behind sessions."""
+    """Compare without the headers of results below sessions."""
     topics = {topic for step in case["topology"] if _makes_sessions(step) for topic in topics_below(case, step)}
     if not topics:
         return compare(case, outcome)

@@ -1,4 +1,4 @@
-"""What came of a case, and how it differs from what should have come."""
+"""The outcome of a case, and its differences from the expected one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Row = dict[str, Any]
 
 @dataclass
 class Outcome:
-    """What came out, in the form of a case's ``expected``; None where a way of running cannot tell."""
+    """The results, in the form of a case's ``expected``; None for facts that a way of running does not know."""
 
     output: list[Row] = field(default_factory=list)
     dropped: list[int] | None = None
@@ -30,18 +30,18 @@ class Outcome:
     stores: dict[str, list[Any]] = field(default_factory=dict)
     dropped_total: int | None = None
     metrics: dict[str, Any] | None = None
-    """Those that ``figures_of`` knows."""
+    """The metrics that ``figures_of`` knows."""
     error: Exception | None = None
     error_when: str = ""
     error_after: int | None = None
     total_order: bool = True
-    """Whether the order between topics is known, and which input record caused each output."""
+    """Whether the order between topics is known, and the input record that caused each output."""
     by_key: bool = False
     """Whether only the order of the records of each key is known."""
 
 
 def as_json(value: Any) -> Any:
-    """A key or a value in the form of case files."""
+    """Return a key or a value in the form of case files."""
     if isinstance(value, Windowed):
         return {"key": as_json(value.key), "start": value.start, "end": value.end}
     return value
@@ -51,13 +51,13 @@ _WITHOUT_TIMES = ("key_value", "window")
 
 
 def store_rows(view: AnyView, shape: str | None = None) -> list[Any]:
-    """The rows of a store in the form of case files; some shapes of stores that were added have no timestamps."""
+    """Return the rows of a store in the form of case files; some shapes of added stores have no timestamps."""
     end = -1 if shape in _WITHOUT_TIMES else None
     return [[as_json(row[0]), *row[1:end]] for row in view.all()]
 
 
 def read(view: AnyView, entry: Spec) -> list[Any]:
-    """What a ``read`` entry results in."""
+    """Return the result of a ``read`` entry."""
     if isinstance(view, WindowView):
         return [list(row) for row in view.fetch(entry["key"], entry["from"], entry["to"])]
     if isinstance(view, VersionedView):
@@ -80,7 +80,7 @@ def _read_versions(view: VersionedView, entry: Spec) -> list[Any]:
 
 
 def differences(case: Spec, outcome: Outcome) -> list[str]:
-    """What differs from the expectations of a case; nothing when it passed."""
+    """Describe the differences from the expectations of a case; empty if it passed."""
     expected = case["expected"]
     found: list[str] = []
     if "error" in expected or outcome.error is not None:
@@ -107,8 +107,11 @@ def differences(case: Spec, outcome: Outcome) -> list[str]:
 
 
 def _before_failure(expected: Spec, outcome: Outcome) -> tuple[list[Row], Outcome]:
-    """The outputs, without those of an entry that fails: here all of it comes out or nothing, and there what does not
-    go through an internal topic may have come out before."""
+    """Return the outputs without those of a failing entry.
+
+    Here the entry's output is complete or missing. In Kafka Streams, output before the failure exists unless it goes
+    through an internal topic.
+    """
     after = expected.get("error", {}).get("after")
     if after is None:
         return expected["output"], outcome
@@ -122,8 +125,10 @@ def _metrics_differ(expected: dict[str, Any], ours: dict[str, Any]) -> list[str]
 
 
 def figures_of(topology: Topology, metrics: Mapping[Metric, float]) -> dict[str, Any]:
-    """The figures of a case's ``metrics``. Lateness is left out where several topics are read: here every source goes
-    by its own time, there by that of all."""
+    """Return the metrics of a case's ``metrics``.
+
+    Lateness is left out if several topics are read: here every source uses its own time, in Kafka Streams that of all.
+    """
     of_node: dict[tuple[str, str], float] = {(metric.node, metric.name): figure for metric, figure in metrics.items()}
 
     def figures(name: str, of: list[str]) -> list[float]:
@@ -144,7 +149,7 @@ def figures_of(topology: Topology, metrics: Mapping[Metric, float]) -> dict[str,
 
 
 def _committed_differs(expected: Spec, outcome: Outcome) -> list[str]:
-    """What differs before a failure: a commit fails as a whole, so what comes out is where Kafka's output begins."""
+    """Describe differences before a failure: a commit fails as a whole, so the output is a prefix of Kafka's."""
     found = []
     for topic in dict.fromkeys(row["topic"] for row in outcome.output):
         ours, theirs = _of_topic(outcome.output, topic), _of_topic(expected["output"], topic)
@@ -203,7 +208,7 @@ def _counted(rows: list[Any]) -> Counter[str]:
 
 
 def _is_plain(rows: list[Any]) -> bool:
-    """Whether the rows have plain keys, so that their order counts."""
+    """Return whether the rows have plain keys, so that their order counts."""
     return not any(isinstance(row[0], dict) for row in rows)
 
 
@@ -221,4 +226,4 @@ def _first_difference(what: str, ours: list[Any], theirs: list[Any]) -> str:
 Runner = Callable[[Spec], Outcome]
 
 Comparison = Callable[[Spec, Outcome], list[str]]
-"""What differs from the expectations of a case."""
+"""Describes the differences from the expectations of a case."""

@@ -22,22 +22,22 @@ from penstock.testing.oracle.functions import CaseError, Spec, number, text
 from penstock.testing.oracle.punctuations import plain, schedule_all
 
 Step = Callable[[Any, Any, int], object]
-"""Works on the key, the value and the timestamp of one record."""
+"""Processes the key, the value and the timestamp of one record."""
 
 _KEEPING_VALUES = ("forward_times", "router", "filter_new", "shift", "put_value", "write_table")
 _TIMESTAMPED = "timestamped_"
 
 
 def result_type(fn: Spec, value: Serde) -> Serde:
-    """The type of the values that a processor forwards."""
+    """Return the type of the values that a processor forwards."""
     if fn["fn"] in ("counter", "put_count"):
         return INT
     return value if fn["fn"] in _KEEPING_VALUES else STR
 
 
 def shown(value: Any) -> str:
-    """A value of a store as text, with its times."""
-    if isinstance(value, ValueAndTimestamp | VersionedRecord):  # where a version ends Kafka Streams does not tell here
+    """Return a value of a store as text, with its times."""
+    if isinstance(value, ValueAndTimestamp | VersionedRecord):  # Kafka Streams does not tell here where a version ends
         return f"{text(value.value)}@{value.timestamp}"
     if isinstance(value, Windowed | SessionKey):
         return f"[{text(value.key)}@{value.start}/{value.end}]"
@@ -49,11 +49,11 @@ def _rows(rows: Iterable[tuple[Any, Any]]) -> str:
 
 
 class FixedProcessor(Processor[Any, Any]):
-    """One of the catalogue.
+    """One processor of the catalogue.
 
     Args:
         fn: its name and its arguments.
-        shapes: those of the stores that were added, by their names.
+        shapes: the shapes of the stores that were added, by name.
     """
 
     def __init__(self, fn: Spec, shapes: dict[str, str]):
@@ -253,7 +253,7 @@ def _session(of: FixedProcessor, fn: Spec) -> Step:
 
 
 def _later(of: FixedProcessor, fn: Spec) -> Step:
-    """Schedules a single call, an interval of stream time after each record."""
+    """Schedule a single call, an interval of stream time after each record."""
     context, interval = of.context, fn["ms"]
 
     def work(key: Any, value: Any, timestamp: int) -> None:
@@ -290,7 +290,7 @@ _PROCESSORS: dict[str, Callable[[FixedProcessor, Spec], Step]] = {
 
 
 class FixedTransformer(ValueTransformerWithKey[Any, Any]):
-    """A transformer of the catalogue: ``calls`` tells how often it was asked for the key, the others have no state."""
+    """A transformer of the catalogue: ``calls`` counts its calls for the key, the others have no state."""
 
     def __init__(self, fn: Spec):
         self._fn = fn
@@ -313,7 +313,7 @@ class FixedTransformer(ValueTransformerWithKey[Any, Any]):
 
 
 def store_builder(spec: Spec, key: Serde, value: Serde) -> Any:
-    """The builder of a store that a case adds."""
+    """Return the builder of a store that a case adds."""
     name, shape, in_memory = spec["store"], spec["shape"], spec.get("kind") == "in_memory"
     build = getattr(Stores, f"{shape}_key_value_store_builder" if shape == "versioned" else f"{shape}_store_builder")
     if shape == "versioned":

@@ -1,4 +1,4 @@
-"""What the punctuations of the fixed processors do."""
+"""The punctuations of the fixed processors."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _TIMES = {"stream_time": STREAM_TIME, "wall_clock": WALL_CLOCK_TIME}
 
 
 def plain(value: Any) -> Any:
-    """A value of a store without its timestamp."""
+    """Return a value of a store without its timestamp."""
     return value.value if isinstance(value, ValueAndTimestamp) else value
 
 
 def schedule_all(fn: Spec, store: Any, context: Any) -> None:
-    """Schedule all that a function of a case says."""
+    """Schedule all punctuations of a case's function."""
     for one in fn.get("punctuate", []):
         _schedule(one, store, context)
 
@@ -67,7 +67,7 @@ def _put_tick(one: Spec, store: Any, context: Any, now: int) -> None:
 
 
 def _halve(one: Spec, store: Any, context: Any, now: int) -> None:
-    """Changes rows while it goes through them, and forwards one behind all."""
+    """Change rows while iterating over them, and forward one after all."""
     total = 0
     for key, value in _all(one, store):
         total += value

@@ -1,4 +1,4 @@
-"""Rows of an outcome or of a case's expectations, as comparisons look at them."""
+"""Functions for the rows of an outcome or of a case's expectations."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from penstock.testing.oracle.outcome import Row
 
 
 def of_topic(rows: list[Row], topic: str) -> list[Row]:
-    """The rows of a topic without the input entries that caused them."""
+    """Return the rows of a topic without the input entries that caused them."""
     return without_cause([row for row in rows if row["topic"] == topic])
 
 
 def without_cause(rows: list[Row]) -> list[Row]:
-    """Rows without the input entries that caused them: they may come later, or with others."""
+    """Return rows without the input entries that caused them: they may come later, or with others."""
     return [{k: v for k, v in row.items() if k != "after"} for row in rows]
 
 
 def but(rows: list[Row], topics: Collection[str]) -> list[Row]:
-    """The rows of other topics."""
+    """Return the rows of other topics."""
     return [row for row in rows if row["topic"] not in topics]
 
 
 def plainly(ours: list[Row], theirs: list[Row]) -> list[str]:
-    """How rows differ that are to be the same in the same order."""
+    """Describe the differences between rows that must be equal, in the same order."""
     pairs = enumerate(zip_longest(ours, theirs))
     return [f"row {n} is {json.dumps(one)}, expected {json.dumps(other)}" for n, (one, other) in pairs if one != other]
 
 
 def key_of(row: Row) -> str:
-    """A row's key as text."""
+    """Return a row's key as text."""
     return json.dumps(row["key"], sort_keys=True)
 
 
 def repeated(rows: list[Row]) -> list[str]:
-    """The keys that come more than once."""
+    """Describe the keys that occur more than once."""
     counted = Counter(map(key_of, rows))
     return [f"{count} results for {key}" for key, count in counted.items() if count > 1]

@@ -1,8 +1,8 @@
-"""A case through the engine on Spark, over a file log.
+"""Runs a case through the engine on Spark, over a file log.
 
-Records of one topic go in together; where a task reads several topics, or a topology feeds itself, they go in one by
-one, because the order between topics is the log's to choose. With several partitions the records of each key are
-compared, for cases in which no operator's time runs across keys.
+Records of one topic go in together. If a task reads several topics, or a topology feeds itself, they go in one by one,
+because the log chooses the order between topics. With several partitions the records of each key are compared, for
+cases in which no operator's time runs across keys.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from penstock.testing.oracle.outcome import Outcome, as_json, read, store_rows
 
 
 class SparkRunner:
-    """Runs cases one after the other on one Spark context: the active one, or one that is made for all of them."""
+    """Runs cases one after the other on one Spark context: the active one, or a new one for all of them."""
 
     def __init__(self, partition_count: int = 1):
         from penstock.engine.spark.session import context_for
@@ -42,7 +42,7 @@ class SparkRunner:
         self._context, self._is_ours = context_for(None, "penstock oracle", Path(self._folder.name) / "spark.log")
 
     def close(self) -> None:
-        """Stop the session, if it was made here."""
+        """Stop the session, if it was started here."""
         if self._is_ours:
             self._context.stop()
         self._folder.cleanup()
@@ -133,17 +133,17 @@ class _Run:
 
 
 def _needs_one_by_one(topology: Topology) -> bool:
-    """Whether some task reads several topics, or a topic that the topology writes."""
+    """Return whether a task reads several topics, or a topic that the topology writes."""
     written = set(topology.sink_topics) & set(topology.source_topics)
     subs = topology.sub_topologies
     return bool(written) or any(len(sub.source_topics) + len(sub.global_topics) > 1 for sub in subs)
 
 
 def order_allows_partitions(case: Spec) -> bool:
-    """Whether a case's results do not depend on how its keys are spread over partitions.
+    """Return whether a case's results are independent of how its keys are spread over partitions.
 
-    Time that runs across keys does (windows, deduplication), and a change of key makes several tasks send to one.
-    Records without a key all go into one partition here.
+    Time that runs across keys makes them depend on it (windows, deduplication), and so does a change of key, after
+    which several tasks send to one. Records without a key all go into one partition here.
     """
     try:
         topology = Build(case).topology()

@@ -1,4 +1,4 @@
-"""Questions about the steps of a case's topology: what stands above and below one, and which windows it has."""
+"""Questions about the steps of a case's topology: the steps above and below one, and its windows."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 from penstock.testing.oracle.functions import Spec
 
 _ONE_BY_ONE = ("to_stream", "to", "filter", "filter_not", "map_values", "peek", "suppress")
-"""What takes up one result of a window, and gives at most one of the same key."""
+"""Steps that take one result of a window, and give at most one of the same key."""
 
 
 def parents(step: Spec) -> set[str]:
-    """The steps that a step stands on directly, by their ids; a branch of a split counts as the split."""
+    """Return the ids of a step's direct parents; a branch of a split counts as the split."""
     of = step.get("of")
     named = [*(of if isinstance(of, list) else [of]), step.get("with"), *(s["of"] for s in step.get("streams", []))]
     return {str(name).partition(".")[0] for name in named if name is not None}
 
 
 def steps_above(case: Spec, step: Spec) -> list[Spec]:
-    """The steps that a step stands on, the nearest first: of those with two sides the left one."""
+    """Return the steps above a step, the nearest first; of two sides the left one."""
     by_id = {other["id"]: other for other in case["topology"]}
     above = []
     while (parent := by_id.get(str(step.get("of")).partition(".")[0])) is not None:
@@ -28,7 +28,7 @@ def steps_above(case: Spec, step: Spec) -> list[Spec]:
 
 
 def steps_below(case: Spec, step: Spec) -> list[Spec]:
-    """The steps that what comes out of a step reaches, in the order of the topology."""
+    """Return the steps that a step's output reaches, in the order of the topology."""
     reached, below = {step["id"]}, []
     for other in case["topology"]:  # a step only refers to earlier ones
         if parents(other) & reached:
@@ -38,7 +38,7 @@ def steps_below(case: Spec, step: Spec) -> list[Spec]:
 
 
 def topics_below(case: Spec, step: Spec) -> set[str]:
-    """The topics that what comes out of a step reaches, through other topics of the case too."""
+    """Return the topics that a step's output reaches, through other topics of the case too."""
     topics: set[str] = set()
     waiting = [step]
     while waiting:
@@ -49,10 +49,10 @@ def topics_below(case: Spec, step: Spec) -> set[str]:
 
 
 def gathering_steps(case: Spec, step: Spec, joins: bool = True) -> list[Spec]:
-    """The steps below one that give results other keys, or make one of several, and all below these.
+    """Return the steps below one that change keys, or combine several results, and all below these.
 
     Args:
-        joins: whether a join of tables, which makes one of two with the same key, is among them.
+        joins: whether to include joins of tables, which combine two results with the same key.
     """
     found: list[Spec] = []
     for other in steps_below(case, step):
@@ -63,12 +63,12 @@ def gathering_steps(case: Spec, step: Spec, joins: bool = True) -> list[Spec]:
 
 
 def windows_above(case: Spec, step: Spec) -> Any:
-    """The windows of the nearest windowed aggregation that a step stands on; None if there is none."""
+    """Return the windows of the nearest windowed aggregation above a step; None without one."""
     return next((above["windows"] for above in steps_above(case, step) if above["op"] == "windowed_by"), None)
 
 
 def is_windowed(case: Spec, step: Spec) -> bool:
-    """Whether a step aggregates in windows, and not what came out of windows."""
+    """Return whether a step aggregates in windows, and not results of windows."""
     above = steps_above(case, step)[:1]
     return step["op"] in ("count", "reduce", "aggregate") and bool(above) and above[0]["op"] in _WINDOWED
 
@@ -79,7 +79,7 @@ _TABLES = ("table", "to_table", "count", "reduce", "aggregate", "distinct")
 
 
 def store_of(step: Spec) -> str | None:
-    """The name that a step gives its store."""
+    """Return the name that a step gives its store."""
     name: str | None = (step.get("materialized") or {}).get("store")
     return name
 
@@ -89,13 +89,13 @@ def is_sliding(windows: Any) -> bool:
 
 
 def has_sides(case: Spec, step: Spec) -> bool:
-    """Whether the nearest aggregation that a step stands on is of several streams, each with a time of its own."""
+    """Return whether the nearest aggregation above a step has several streams, each with a separate time."""
     cogroup = next((above for above in steps_above(case, step) if above["op"] == "cogroup"), None)
     return cogroup is not None and len(cogroup["streams"]) > 1
 
 
 def default_retention(windows: Any) -> int:
-    """For how long a window store keeps windows unless it is told, in milliseconds."""
+    """Return how long a window store keeps windows by default, in milliseconds."""
     kinds = {
         "TimeWindows": ("size_ms", 1),
         "SlidingWindows": ("time_difference_ms", 2),
@@ -106,7 +106,9 @@ def default_retention(windows: Any) -> int:
 
 
 def lossy_closings(case: Spec) -> list[Spec]:
-    """The aggregations that emit on close and whose store does not keep all windows until the end of the input."""
+    """Return the aggregations that emit on close and whose store does not keep all windows until the end of the
+    input.
+    """
     found = []
     for step in case["topology"]:
         if not is_windowed(case, step) or not _emits_on_close(case, step):
@@ -121,18 +123,20 @@ def lossy_closings(case: Spec) -> list[Spec]:
 
 
 def retention(case: Spec, step: Spec) -> int:
-    """For how long the store of an aggregation in windows that close keeps them, in milliseconds."""
+    """Return how long the store of an aggregation in windows that close keeps them, in milliseconds."""
     given = (step.get("materialized") or {}).get("retention_ms")
     return max(given or 0, default_retention(windows_above(case, step)))
 
 
 def gone_until(case: Spec, step: Spec) -> int:
-    """The last start of a window (end of a session) that the store of an aggregation has certainly lost at the end."""
+    """Return the last start of a window (end of a session) that an aggregation's store has certainly lost at the
+    end.
+    """
     return max(times_of(case)) + 1 - retention(case, step)
 
 
 def table_joins_below(case: Spec, step: Spec) -> list[Spec]:
-    """The joins of tables below a step."""
+    """Return the joins of tables below a step."""
     return [below for below in steps_below(case, step) if below["op"] in _JOINS and _is_of_a_table(case, below)]
 
 
@@ -147,12 +151,14 @@ def _emits_on_close(case: Spec, step: Spec) -> bool:
 
 
 def times_of(case: Spec) -> set[int]:
-    """The timestamps of the input."""
+    """Return the timestamps of the input."""
     return {entry["timestamp"] for entry in case["input"] if "timestamp" in entry}
 
 
 def last_times(case: Spec) -> set[int]:
-    """The last time of all topics together, and of each: of all records, and of those that always reach windows."""
+    """Return the last time of all topics together, and of each: of all records, and of those that always reach
+    windows.
+    """
     every = [entry for entry in case["input"] if "topic" in entry]
     whole = [entry for entry in every if entry.get("key") is not None and entry.get("value") is not None]
     topics = [*({entry["topic"]} for entry in every), {entry["topic"] for entry in every}]
