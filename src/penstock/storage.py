@@ -221,8 +221,8 @@ def exchanged(damage: str, place: str, name: str, other: str) -> str:
 
     >>> print(exchanged("c/deltas/0_0/7 is damaged; restore it", "c", "deltas/0_0/7", "deltas/0_1/7"))
     c/deltas/0_0/7 is damaged; what was committed as this file is whole, in the place of c/deltas/0_1/7. \
-    Nothing was changed, and nothing is lost. Stop all programs of the application, exchange the folders c/deltas/0_0
-    and \ c/deltas/0_1, or these two files alone if others are in their places, and start again
+Nothing was changed, and nothing is lost. Stop all programs of the application, exchange the folders c/deltas/0_0 and \
+c/deltas/0_1, or these two files alone if others are in their places, and start again
     """
     folders = [f"{place}/{one.rpartition('/')[0]}" for one in (name, other)]
     return (
