@@ -66,8 +66,9 @@ def open_plain(path: Path, flags: int, is_alone: bool = True) -> int:
             raise _not_plain(path, "a symbolic link that leads nowhere") from None
         raise
     except OSError as error:
-        if error.errno in _NO_FILE:
-            raise _not_plain(path, kind_of(path) or "no file") from None
+        kind = kind_of(path)
+        if error.errno in _NO_FILE or (error.errno == errno.EACCES and kind == "a device"):  # mounted without devices
+            raise _not_plain(path, kind or "no file") from None
         raise
     found = os.fstat(descriptor)
     if stat.S_ISREG(found.st_mode) and not (writes and is_alone and found.st_nlink > 1):

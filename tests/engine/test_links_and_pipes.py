@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import signal
@@ -19,6 +18,7 @@ from penstock.plain_files import check_appendable
 from penstock.state.checkpoint_file import OffsetCheckpoint
 from penstock.state.folder_lock import FolderLock
 from penstock.state.interface import TopicPartition
+from support.no_files import LINKS, SPECIAL, Make, device, link, link_to_nothing, pipe, socket
 from support.own_stores import OldStore
 from support.world import World
 
@@ -88,30 +88,10 @@ def kinds(folder: Path) -> list[Path]:
     return [path for path in files.values() if path.is_file() and path.name != "counts.json"]
 
 
-def pipe(path: Path, precious: Path) -> None:
-    os.mkfifo(path)
-
-
-def folder(path: Path, precious: Path) -> None:
-    path.mkdir()
-
-
-def link(path: Path, precious: Path) -> None:
-    path.symlink_to(precious)
-
-
-def hard_link(path: Path, precious: Path) -> None:
-    path.hardlink_to(precious)
-
-
-def link_to_nothing(path: Path, precious: Path) -> None:
-    path.symlink_to(precious.with_name("made"))
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("made", [pipe, folder, link, hard_link, link_to_nothing])
+@pytest.mark.parametrize("made", [*SPECIAL, *LINKS])
 def test_in_the_place_of_any_file_they_are_an_error_that_names_it_or_the_result_is_right(
-    base: Path, expected: Any, tmp_path: Path, precious: Path, made: Callable[[Path, Path], None]
+    base: Path, expected: Any, tmp_path: Path, precious: Path, made: Make
 ):
     harmless = set()
     for number, sample in enumerate(kinds(base)):
@@ -135,10 +115,8 @@ def test_in_the_place_of_any_file_they_are_an_error_that_names_it_or_the_result_
     assert "tasks" in harmless  # a database is a copy, and made anew
 
 
-@pytest.mark.parametrize("made", [pipe, folder, link, link_to_nothing])
-def test_locks_and_spark_log_are_refused_where_they_are_no_files(
-    tmp_path: Path, precious: Path, made: Callable[[Path, Path], None]
-):
+@pytest.mark.parametrize("made", [*SPECIAL, link, link_to_nothing])
+def test_locks_and_spark_log_are_refused_where_they_are_no_files(tmp_path: Path, precious: Path, made: Make):
     places: dict[Path, Callable[[], object]] = {
         tmp_path / "app" / "lock": lambda: ApplicationLock(tmp_path / "app", "app"),
         tmp_path / "slots" / "3": lambda: SlotLock(tmp_path / "slots", 3, "run"),
@@ -168,17 +146,18 @@ def test_locks_and_spark_log_with_another_name_are_left_as_they_are_there(tmp_pa
     assert precious.read_bytes() == PRECIOUS
 
 
-def test_offsets_of_users_stores_that_are_a_pipe_are_an_error(tmp_path: Path):
-    os.mkfifo(tmp_path / ".checkpoint")
-    with pytest.raises(CorruptDataError, match=r"\.checkpoint is a named pipe"):
+@pytest.mark.parametrize(("made", "kind"), SPECIAL.items())
+def test_offsets_of_users_stores_that_are_no_file_are_an_error(tmp_path: Path, precious: Path, made: Make, kind: str):
+    made(tmp_path / ".checkpoint", precious)
+    with pytest.raises(CorruptDataError, match=rf"\.checkpoint is {kind}"):
         OffsetCheckpoint(tmp_path).get(TopicPartition("app-counts-changelog", 0))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["tasks/0_0", "tasks/0_0.snapshot", "tasks/0_0.restoring", "tasks/1_0.stores"])
-@pytest.mark.parametrize("made", [pipe, link_to_nothing])
+@pytest.mark.parametrize("made", [pipe, socket, device, link_to_nothing])
 def test_in_the_place_of_a_folder_of_the_state_they_are_an_error_or_are_made_good(
-    base: Path, expected: Any, tmp_path: Path, precious: Path, name: str, made: Callable[[Path, Path], None]
+    base: Path, expected: Any, tmp_path: Path, precious: Path, name: str, made: Make
 ):
     world = World(shutil.copytree(base, tmp_path / "app"), topology(), **SETTINGS)
     path = world.folder / name

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import struct
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -41,3 +44,72 @@ def test_a_driver_a_jvm_and_slots_that_sleep_longer_than_the_time_out_change_not
                 os.kill(pid, signal.SIGCONT)
     assert program.wait(), program.errors()
     assert harness.outcome(folder) == small_undisturbed
+
+
+def test_slots_are_killed_and_replaced_while_strangers_sit_at_the_drivers_port_and_drip_bytes(
+    small_base: Path, small_undisturbed: dict[str, Any], tmp_path: Path
+) -> None:
+    """More of them than may be at once in handshakes; who is sent away comes back at once."""
+    folder = harness.copy_of(small_base, tmp_path)
+    program = harness.Program(folder, "--spark")
+    program.wait_for_commits(1)
+    with Strangers(listening(program.processes("driver")[0]), 70) as strangers:
+        for commits in (2, 4):
+            program.wait_for_commits(commits)
+            [slot, *_] = program.processes("slot")
+            strangers.wait()
+            os.kill(slot, signal.SIGKILL)
+            killed = time.monotonic()
+            program.wait_for_commits(commits + 2)
+            assert time.monotonic() - killed < 60
+        assert program.wait(), program.errors()
+        assert strangers.bytes > 70
+    assert harness.outcome(folder) == small_undisturbed
+
+
+class Strangers:
+    """Each announces a long answer at the ports of a driver, and sends a byte now and then, again and again."""
+
+    def __init__(self, ports: list[int], count: int):
+        self.bytes = 0
+        self._ends = threading.Event()
+        self._came = threading.Semaphore(0)
+        self._threads = [threading.Thread(target=self._drip, args=(p,)) for p in ports for _ in range(count)]
+
+    def __enter__(self) -> Strangers:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ends.set()
+        for thread in self._threads:
+            thread.join()
+
+    def wait(self) -> None:
+        """Until so many have come as have handshakes at once."""
+        for _ in range(64):
+            assert self._came.acquire(timeout=30)
+
+    def _drip(self, port: int) -> None:
+        while not self._ends.is_set():
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+                connection.sendall(struct.pack("!i", 256))
+                self._came.release()
+                while not self._ends.wait(0.5):
+                    connection.sendall(b"x")
+                    self.bytes += 1
+            self._ends.wait(0.1)
+
+
+def listening(pid: int) -> list[int]:
+    """The ports at which a process listens."""
+    own: set[str] = set()
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):  # closed meanwhile
+            own.add(os.readlink(path))
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    heard = [line[1] for line in lines if line[3] == "0A" and f"socket:[{line[9]}]" in own]
+    found = [int(address.rpartition(":")[2], 16) for address in heard]
+    assert found
+    return found

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import CorruptDataError, PenstockError
+from penstock.errors import CorruptDataError, PenstockError, StoreError
 from penstock.log.base import TopicInfo
 from penstock.log.file.log import FileLog
 from penstock.storage import LocalStorage, replace_file
 from support.logs import append, rows
+from support.no_files import SPECIAL, Make, folder, link_to_device
 
 pytestmark = pytest.mark.usefixtures("never_waits")
 
@@ -74,30 +75,18 @@ def test_an_entry_that_is_a_link_which_leads_nowhere_is_an_error_and_no_free_num
     assert len(rows(log, "t")) == 3
 
 
-def fifo(path: Path) -> None:
-    os.mkfifo(path)
-
-
-def folder(path: Path) -> None:
-    path.mkdir()
-
-
-def device(path: Path) -> None:
-    path.symlink_to("/dev/zero")
-
-
 FILES = ["topic.json", "newest", "commits/*.json", "data/*.arrow"]
 
 
-@pytest.mark.parametrize(("made", "kind"), [(fifo, "a named pipe"), (folder, "a folder"), (device, "a device")])
+@pytest.mark.parametrize(("made", "kind"), SPECIAL.items())
 @pytest.mark.parametrize("pattern", FILES)
 def test_what_is_no_file_is_an_error_at_once_that_names_it_and_what_to_do(
-    log: FileLog, made: Callable[[Path], None], kind: str, pattern: str
+    log: FileLog, precious: Path, made: Make, kind: str, pattern: str
 ):
     path = sorted((log.root / "t").glob(pattern))[-1]
     whole = path.read_bytes()
     path.unlink()
-    made(path)
+    made(path, precious)
     with pytest.raises(PenstockError, match=f"{path} is {kind}, and a file belongs there.*Remove it, and bring"):
         rows(FileLog(log.root), "t")
     path.rmdir() if path.is_dir() else path.unlink()
@@ -105,24 +94,56 @@ def test_what_is_no_file_is_an_error_at_once_that_names_it_and_what_to_do(
     assert len(rows(FileLog(log.root), "t")) == 2
 
 
+@pytest.mark.parametrize(("made", "kind"), SPECIAL.items())
 @pytest.mark.parametrize("name", ["t/commits/0000000000000002.json", "t/index/left.node", "@applications/app.json"])
-def test_nodes_states_and_claims_that_are_pipes_keep_nobody_waiting(log: FileLog, name: str):
+def test_nodes_states_and_claims_that_are_no_files_keep_nobody_waiting(
+    log: FileLog, precious: Path, name: str, made: Make, kind: str
+):
     path = log.root / name
     path.parent.mkdir(exist_ok=True)
-    os.mkfifo(path)
-    with pytest.raises(CorruptDataError, match=f"{path} is a named pipe"):
+    made(path, precious)
+    with pytest.raises(CorruptDataError, match=f"{path} is {kind}"):
         LocalStorage(log.root).read(name)
     if "commits" in name:
-        with pytest.raises(CorruptDataError, match=f"{path} is a named pipe"):
+        with pytest.raises(CorruptDataError, match=f"{path} is {kind}"):
             append(log, "t", (b"c", b"3", 30))
 
 
-def test_a_topic_whose_description_is_a_pipe_is_not_waited_for_by_whoever_removes_it(log: FileLog):
+@pytest.mark.parametrize(("made", "kind"), SPECIAL.items())
+def test_a_topic_whose_description_is_no_file_is_not_waited_for_by_whoever_removes_it(
+    log: FileLog, precious: Path, made: Make, kind: str
+):
     path = log.root / "t" / "topic.json"
     path.unlink()
-    os.mkfifo(path)
-    with pytest.raises(CorruptDataError, match=f"{path} is a named pipe"):
+    made(path, precious)
+    kind = "a symbolic link" if made is link_to_device else kind
+    with pytest.raises(CorruptDataError, match=f"{path} is {kind}"):
         log.delete_topic("t")
+
+
+@pytest.mark.parametrize(("made", "kind"), SPECIAL.items())
+def test_an_append_meets_a_newest_that_is_no_file_and_says_so_at_once(
+    log: FileLog, precious: Path, made: Make, kind: str
+):
+    note = log.root / "t" / "newest"
+    note.unlink()
+    made(note, precious)
+    with pytest.raises(CorruptDataError, match=f"{note} is {kind}, and a file belongs there"):
+        append(FileLog(log.root), "t", (b"c", b"3", 30))
+
+
+@pytest.mark.parametrize("made", SPECIAL)
+@pytest.mark.parametrize("place", ["the file's own", "what is written beside it"])
+def test_a_file_that_is_replaced_is_made_good_or_refused_where_there_is_something_else(
+    tmp_path: Path, precious: Path, place: str, made: Make
+):
+    made(tmp_path / ("note" if place == "the file's own" else f".tmp-note-{os.getpid()}"), precious)
+    if made is folder:
+        with pytest.raises(StoreError, match=f"cannot write {tmp_path}/note: Is a directory; .* Remove the folder"):
+            replace_file(tmp_path / "note", b"new")
+    else:
+        replace_file(tmp_path / "note", b"new")
+        assert (tmp_path / "note").read_bytes() == b"new"
 
 
 @pytest.mark.parametrize("link", [os.symlink, os.link], ids=["symbolic", "hard"])
