@@ -17,7 +17,7 @@ from penstock import (
     ValueAndTimestamp,
     ValueTransformerWithKey,
 )
-from support.topologies import example, pair, stream, table
+from support.topologies import example, letter, pair, stream, table
 
 
 class Counter(Processor[Any, Any]):
@@ -191,6 +191,42 @@ def processor_that_reads_a_global_store(builder: StreamsBuilder) -> None:
     cities = Stores.key_value_store_builder(Stores.in_memory_key_value_store("cities"), str, int)
     builder.add_global_store(cities, "other", keep, value=int)
     stream(builder).process(look_up, value=list).to("out")
+
+
+class Later(Processor[Any, Any]):
+    """Forwards a record, and the same somewhat later; now and then the time."""
+
+    every: Any = None
+
+    def init(self, context: Any) -> None:
+        self.context = context
+        if self.every:
+            context.schedule(self.every, STREAM_TIME, lambda now: context.forward(Record("now", now, now)))
+
+    def process(self, record: Any) -> None:
+        self.context.forward(record)
+        self.context.forward(record.with_timestamp(record.timestamp + 7 * (record.value or 0)))
+
+
+class LaterThatTells(Later):
+    every = 5
+
+
+@example
+def punctuations_between_two_records_of_one_cause(builder: StreamsBuilder) -> None:
+    counts(builder)
+    later = stream(builder).process(Later, key=str, value=int)
+    told = later.select_key(letter, key=str).repartition().process(CounterThatTells, "counts", value=int)
+    told.to("out")
+    told.repartition().process(LaterThatTells, key=str, value=int).to("later")
+
+
+@example
+def punctuations_of_a_group_between_two_records_of_one_cause(builder: StreamsBuilder) -> None:
+    counts(builder)
+    later = stream(builder).process(Later, key=str, value=int).select_key(letter, key=str).repartition()
+    later.process(CounterThatTells, "counts", value=int).to("out")
+    later.process(Counter, "counts", value=int).to("others")
 
 
 @example

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from penstock.arrays import IntArray
+from penstock.batch import NO_RECORD
 from penstock.engine.shared.exchange import EARLIEST, LATEST
 from penstock.engine.task.pieces import Piece
 from penstock.engine.task.reader import Chunk, Input, Reader
@@ -54,6 +56,20 @@ def _sinks(part: Part, sub: SubTopology) -> Iterator[str]:
             yield from _sinks(below, sub)
 
 
+_ROOM_BITS = 16
+_ROOM = 1 << _ROOM_BITS
+"""So many positions belong to what one input record caused: time may go on between any two of these."""
+
+
+def arrivals_of(positions: IntArray) -> IntArray:
+    """The arrivals of the input records that caused what is at some positions; those of none stay what they are.
+
+    >>> arrivals_of(np.array([3 * _ROOM, 3 * _ROOM + 2, NO_RECORD])).tolist() == [3, 3, NO_RECORD]
+    True
+    """
+    return np.where((positions >= 0) & (positions < NO_RECORD), positions >> _ROOM_BITS, positions)
+
+
 class ArrivalReader(Reader):
     """Takes all that one input record caused before what the next one caused, from a log that knows which is which.
 
@@ -70,6 +86,8 @@ class ArrivalReader(Reader):
         self, inputs: Sequence[Input], chunk_records: int, chunk_bytes: int = sys.maxsize, clock: int = EARLIEST
     ):
         super().__init__(inputs, chunk_records, chunk_bytes, clock)
+        self._numbers: Counter[int] = Counter()
+        """How many records of each arrival have been read."""
         self._sequence: tuple[IntArray, IntArray] | None = None
         self._taken = 0
         """How many records had been taken when that was planned."""
@@ -81,7 +99,7 @@ class ArrivalReader(Reader):
             one.until = min(bounds.values(), default=LATEST + 1) - 1
 
     def clocks(self, positions: IntArray) -> IntArray:
-        return positions
+        return arrivals_of(positions)
 
     def _add(self, chunk: Chunk, one: Input, pieces: list[Records], order: tuple[IntArray, ...]) -> None:
         super()._add(chunk, one, pieces, order)
@@ -96,7 +114,7 @@ class ArrivalReader(Reader):
         self._sequence = None
 
     def roots(self, positions: IntArray) -> IntArray:
-        return positions
+        return arrivals_of(positions)
 
     def _pieces(self, positions: IntArray) -> list[Piece]:
         return self._origins
@@ -128,7 +146,16 @@ class ArrivalReader(Reader):
 
     def _places(self, times: IntArray) -> tuple[IntArray, ...]:
         self.clock = max(self.clock, int(times.max()))
-        return times, np.arange(self._position, self._position + len(times))
+        positions = [self._position_of(arrival) for arrival in times.tolist()]
+        return np.array(positions, np.int64), np.arange(self._position, self._position + len(times))
+
+    def _position_of(self, arrival: int) -> int:
+        """The next of the positions that belong to an arrival."""
+        if not 0 <= arrival < NO_RECORD:
+            return arrival
+        number = min(self._numbers[arrival], _ROOM - 1)
+        self._numbers[arrival] += 1
+        return (arrival << _ROOM_BITS) + number
 
     def _planned(self) -> tuple[IntArray, IntArray]:
         """Of which inputs all records are, one after the other, and what they count as caused by.

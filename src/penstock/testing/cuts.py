@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,7 @@ from penstock.serdes import BYTES, Serde
 from penstock.settings import Settings
 from penstock.state.store import StateStore
 from penstock.storage import LocalStorage
-from penstock.testing.arrivals import arrival_reader
+from penstock.testing.arrivals import arrival_reader, arrivals_of
 from penstock.testing.piped import piped
 from penstock.testing.records import checked_headers
 
@@ -87,6 +87,9 @@ class CutDriver:
         topology: what ``StreamsBuilder.build`` returned.
         seed: what the cuts follow from, or a ``random.Random``; None to cut only where ``commit`` is called.
         application_id: part of the names of internal topics.
+        commits_behind: behind which of the records a commit is made, by their numbers from 0, and nowhere else before
+            something reads; None for random ones. A topology that reads topics of the log which it writes finds there
+            what it has committed, so its results depend on where commits are, and on no other cut.
         settings: settings as keywords; those given here are not chosen at random.
     """
 
@@ -95,6 +98,7 @@ class CutDriver:
         topology: Topology,
         seed: int | str | random.Random | None = None,
         application_id: str = "cuts",
+        commits_behind: Collection[int] | None = None,
         **settings: Any,
     ):
         self.topology = topology = Topology.checked_type(topology, "CutDriver").completed_by(
@@ -103,6 +107,7 @@ class CutDriver:
         self._random = seed if seed is None or isinstance(seed, random.Random) else random.Random(seed)
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-cuts-", dir=_MEMORY if _MEMORY.is_dir() else None)
         self._given = settings
+        self._commits_behind = commits_behind
         self._application_id = application_id
         self._log = MemoryLog()
         self.wall_clock_ms = 0
@@ -160,7 +165,7 @@ class CutDriver:
                 pa.array([pairs], HEADERS) if pairs else None,
             )
         self._log.append(topic, writer.segments())
-        if self._chooses():
+        if self._chooses() if self._commits_behind is None else number in self._commits_behind:
             self.commit()
             if self._chooses():
                 self._restart()
@@ -236,7 +241,7 @@ class CutDriver:
 
     def _start(self) -> LocalApplication:
         limits = {} if self._random is None else {name: self._random.choice(of) for name, of in _LIMITS.items()}
-        if self._joins_by_foreign_key():
+        if self._commits_behind is not None or self._joins_by_foreign_key():
             limits |= {name: _LIMITS[name][0] for name in _SHORT_COMMITS if name in limits}
         settings = Settings.load(environment={}, **(limits | self._given))
         folder = Path(self._folder.name)
@@ -251,7 +256,9 @@ class CutDriver:
             None if self._random is None else folder / "state",
             reader=arrival_reader(self.topology),
         )
-        roots = None if settings.statestore_cache_max_bytes else _arrived
+        # what caches hold back a commit sends on table by table: later causes may come before earlier ones then, and
+        # positions never decrease, so those of the records that arrived tell nothing
+        roots = None if settings.statestore_cache_max_bytes else arrivals_of
         application.host.on_new_task = partial(self._watch, roots=roots)
         application.coordinator.idle = IdleTasks(
             self.topology, lambda: self.wall_clock_ms / 1000, lambda: self.wall_clock_ms
@@ -288,7 +295,7 @@ class CutDriver:
     def _note_drops(self) -> None:
         for task in self._application.host.tasks():
             for positions in task.context.commit.dropped_positions or ():
-                self._dropped += [self._input_of_arrival.get(position, -1) for position in positions.tolist()]
+                self._dropped += [self._input_of_arrival.get(one, -1) for one in arrivals_of(positions).tolist()]
             task.context.commit.dropped_positions = []
 
     def _records(self, topic: str, start: int, end: int) -> Iterator[Record]:
@@ -299,15 +306,6 @@ class CutDriver:
             decoded = map(Record, keys, values, records.timestamp.tolist(), headers)
             yield from (record for offset, record in enumerate(decoded, start) if (topic, offset) not in self._piped)
             start += len(records)
-
-
-def _arrived(positions: IntArray) -> IntArray:
-    """Which records caused those at some positions, which are those of the records that arrived.
-
-    It is not so of what caches hold back: a commit sends that on table by table, so later causes may come before
-    earlier ones, and positions never decrease.
-    """
-    return positions
 
 
 def _types(topology: Topology) -> tuple[dict[str, Types], dict[str, Types]]:

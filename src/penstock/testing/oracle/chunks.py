@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,14 +15,22 @@ from penstock.testing.oracle.driver import settings_of
 from penstock.testing.oracle.functions import Spec
 from penstock.testing.oracle.outcome import Outcome, Row, Runner, as_json, differences, figures_of, read, store_rows
 
+_COMMITS = 0.2
+"""Behind which part of the records a commit is made."""
+
 Then = Callable[[], None] | None
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Runs cases with cuts that follow from a seed; None for none at all, so that all input is one commit."""
+    """Runs cases with cuts that follow from a seed; None for none at all, so that all input is one commit.
+
+    Attributes:
+        commits: if not None, commits are where they follow from this seed, whatever else is cut.
+    """
 
     seed: int | None
+    commits: int | None = None
 
     def __call__(self, case: Spec) -> Outcome:
         outcome = Outcome(dropped=[], reads=[], total_order=False)
@@ -33,21 +42,33 @@ class Cut:
             return outcome
         settings = settings_of(case) | {"emit_interval_ms": 0}  # the wall clock is none that a case could advance
         seed = None if self.seed is None else f"{self.seed}-{case['name']}"
-        with CutDriver(topology, seed, **settings) as driver:
+        with CutDriver(topology, seed, commits_behind=self._commits_behind(case), **settings) as driver:
             run_cut(case, build, driver, outcome)
         return outcome
 
     def shows(self, case: Spec, outcome: Outcome) -> list[str]:
         """How a case's outcome differs from that without cuts. It is asked where a rule decides what may differ from
-        Kafka Streams: no rule says that cuts may show. Only caches do, and topics of the log that a topology both
-        writes and reads: what it writes there arrives with a commit. What failed has no outcome."""
+        Kafka Streams: no rule says that cuts may show. Only caches do. What a topology writes into a topic of the log
+        that it also reads arrives there with a commit, so that commits show, and nothing else: it is compared with
+        itself with commits at the same places. What failed has no outcome."""
         caches = bool(int(case.get("config", {}).get("statestore.cache.max.bytes", 0)))
-        if caches or outcome.error is not None or not differences(case, outcome) or _reads_its_outputs(case):
+        if caches or outcome.error is not None:
             return []
-        uncut = Cut(None)(case)
+        if reads_its_outputs(Build(case).topology()):
+            outcome, uncut = (Cut(seed, commits=self.seed or 0)(case) for seed in (self.seed, None))
+        elif differences(case, outcome):
+            uncut = Cut(None)(case)
+        else:
+            return []
         here, there = (_by_place(one) for one in (outcome, uncut))
         places = sorted(place for place in here.keys() | there.keys() if here.get(place) != there.get(place))
         return [f"a cut shows in {place}: {here.get(place)}, without cuts {there.get(place)}" for place in places]
+
+    def _commits_behind(self, case: Spec) -> list[int] | None:
+        if self.commits is None:
+            return None
+        chosen = random.Random(f"{self.commits}-{case['name']}-commits")
+        return [number for number in range(len(case["input"])) if chosen.random() < _COMMITS]
 
 
 def runner(seed: int) -> Runner:
@@ -55,9 +76,8 @@ def runner(seed: int) -> Runner:
     return Cut(seed)
 
 
-def _reads_its_outputs(case: Spec) -> bool:
+def reads_its_outputs(topology: Topology) -> bool:
     """Whether a topology reads topics of the log that it writes; repartition topics are none."""
-    topology = Build(case).topology()
     outputs = set(topology.sink_topics) - topology.internal_topics
     return not outputs.isdisjoint(topology.source_topics)
 
