@@ -15,7 +15,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock import JoinWindows, Materialized, Processor, SessionWindows, Stores, StreamsBuilder, Topology
+from penstock import (
+    Avro,
+    JoinWindows,
+    JsonSchema,
+    Materialized,
+    Processor,
+    SessionWindows,
+    Stores,
+    StreamsBuilder,
+    Topology,
+)
 from penstock.errors import ProcessingError
 from penstock.plan.node import Node, StoreSpec
 from penstock.plan.nodes import Deduplicate
@@ -46,9 +56,22 @@ class Own(Serde):
         return None if data == b"?" else pickle.loads(data)
 
 
+def of_a_registry(kind: type[Avro | JsonSchema], nulls: list[bytes], **schemas: Any) -> Any:
+    """Types of a schema registry in memory, and the bytes of a null: those behind an id that it knows."""
+    texts = kind(f"{kind.__name__}-texts", "mock://texts", schemas["texts"])
+    numbers = kind(f"{kind.__name__}-numbers", "mock://numbers", schemas["numbers"])
+    heads = [serde.encode(sample)[:5] for serde, sample in ((texts, "a"), (numbers, 1))]
+    assert heads[0] == heads[1], "both registries count alike"
+    return {str: texts, int: numbers}, [heads[0] + null for null in nulls]
+
+
 JSON_NULLS = [b"null", b" null", b"\tnull\r\n"]
 FORMATS: dict[str, tuple[dict[type, Serde], list[bytes]]] = {
     "JSON": ({int: JsonSerde(int), str: JsonSerde(str)}, JSON_NULLS),
+    "Avro": of_a_registry(Avro, [b"\0"], texts=["null", "string"], numbers=["null", "long"]),
+    "JSON Schema": of_a_registry(
+        JsonSchema, JSON_NULLS, texts={"type": ["null", "string"]}, numbers={"type": ["null", "integer"]}
+    ),
     "of a user": ({int: Own(int), str: Own(str)}, [b"?"]),
 }
 """For each format its types, and the bytes that decode to None."""
@@ -98,9 +121,13 @@ def results(driver: Driver, rows: Sequence[Row]) -> list[Any]:
     return [{topic: driver.read_output(topic) for topic in topics}, stores, driver.metrics()]
 
 
+def _slow(format_: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.slow] if format_ in ("Avro", "JSON Schema") else []
+
+
 @pytest.mark.kip("KS-22")
 @pytest.mark.parametrize("name", EXAMPLES)
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("format_", [pytest.param(one, marks=_slow(one)) for one in FORMATS])
 @FEW
 @given(data=st.data())
 def test_bytes_that_decode_to_none_are_nulls(name: str, format_: str, data: st.DataObject) -> None:
