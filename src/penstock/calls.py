@@ -6,8 +6,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
+from contextlib import contextmanager
 from functools import partial, partialmethod
-from types import AsyncGeneratorType, CoroutineType, FunctionType, GeneratorType, MethodType
+from types import (
+    AsyncGeneratorType,
+    BuiltinFunctionType,
+    CoroutineType,
+    FunctionType,
+    GeneratorType,
+    MethodType,
+    MethodWrapperType,
+    NotImplementedType,
+)
 from typing import Any
 
 _RUNNERS = frozenset(("run", "run_until_complete", "run_coroutine_threadsafe", "run_sync", "async_to_sync", "send"))
@@ -15,6 +25,9 @@ _RUNNERS = frozenset(("run", "run_until_complete", "run_coroutine_threadsafe", "
 _ASYNC = "Give a plain function; it may run async code to its end, with asyncio.run(...)"
 _DEPTH = 20
 """How many decorators and partials are followed."""
+_LAZY = (map, filter, zip, enumerate, reversed)
+_FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType, MethodWrapperType, partial)
+_ENTERED = type(contextmanager(lambda: iter(()))())
 _OF_STORES = (
     "init", "close", "commit", "flush", "manages_offsets", "get_committed_offset", "new_transaction",
     "create_transaction", "put", "put_if_absent", "put_all", "delete", "get", "approximate_num_entries",
@@ -48,6 +61,8 @@ def kind_of(call: Any) -> str:
             call = call.func
         elif isinstance(call, MethodType | staticmethod | classmethod):
             call = call.__func__
+        elif callable(getattr(call, "pyfunc", None)):  # of numpy.vectorize
+            call = call.pyfunc
         elif isinstance(call, type):
             return _of_class(call)
         elif own := _of_function(call):
@@ -118,6 +133,14 @@ def why_result_unusable(type_: type, iterated: bool = False) -> str:
         return "" if iterated else "a generator, which nobody runs; return a list, or a value"
     if type_ in (CoroutineType, AsyncGeneratorType) or hasattr(type_, "__await__") or hasattr(type_, "__anext__"):
         return f"an object to await, of type {type_.__name__}, and nobody awaits it; return asyncio.run(...) of it"
+    if not iterated and (type_ in _LAZY or type_.__module__ == "itertools"):
+        return f"an iterator, of type {type_.__name__}, whose work nobody asks for; return a list of it, or a value"
+    if type_ in _FUNCTIONS:
+        return f"a function, of type {type_.__name__}, and nobody calls it; write parentheses behind it"
+    if type_ is _ENTERED:
+        return "a context manager, and nobody enters it; enter it in the function, with a with statement"
+    if type_ is NotImplementedType:
+        return "NotImplemented, which a comparison gives that does not know the other type; write it as an operator"
     return ""
 
 

@@ -327,17 +327,51 @@ def null_column(count: int, serde: Serde = BYTES) -> Column:
     return BytesColumn(nulls(count), serde)
 
 
+_EXACT = 2**53
+"""Up to here, a float keeps each integer."""
+_MOST = 2**63 - 1
+
+
 def from_arrow(values: Any, serde: Serde) -> Column:
-    """Return a column of the Arrow array that a columnar function returned."""
+    """Return a column of the Arrow array that a columnar function returned.
+
+    Whole arrays become a column at once where that changes no value; all else is judged value by value, as plain
+    functions' results are.
+    """
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
+    elif not isinstance(values, pa.Array):
+        values = pa.array(values)
     kind = values.type
-    if isinstance(serde, NumberSerde) and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+    is_float = pa.types.is_floating(kind)
+    if isinstance(serde, NumberSerde) and (pa.types.is_integer(kind) or (is_float and serde.plain is float)):
         missing = null_mask(values)
-        numbers = (values.fill_null(0) if values.null_count else values).to_numpy(zero_copy_only=False)
-        return NumberColumn(numbers.astype(serde.native), serde, None if missing is None else ~missing)
-    if serde.name in ("str", "bytes") and (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        return BytesColumn(values.cast(pa.binary()), serde)
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        given = (values.fill_null(0) if values.null_count else values).to_numpy(zero_copy_only=False)
+        numbers = given.astype(serde.native)
+        if _are_the_same(given, numbers):
+            return NumberColumn(numbers, serde, None if missing is None else ~missing)
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    if (serde.name in ("str", "bytes") and is_text) or (is_bytes and _is_written(values, serde)):
         return BytesColumn(values.cast(pa.binary()), serde)
     return ValuesColumn(serde.from_arrow(values), serde)
+
+
+def _is_written(data: Any, serde: Serde) -> bool:
+    """Whether bytes are values as a serde writes them."""
+    if serde.name == "bytes" or isinstance(serde, NumberSerde):
+        return serde.name == "bytes"
+    try:
+        serde.decode_all(data.cast(pa.binary()))
+    except SerdeError:
+        return False
+    return True
+
+
+def _are_the_same(given: np.ndarray[Any, Any], numbers: np.ndarray[Any, Any]) -> bool:
+    """Whether numbers are still those that were given."""
+    if given.dtype.kind == "f":
+        return True
+    if numbers.dtype.kind == "f":
+        return bool((np.abs(numbers) < _EXACT).all()) or numbers.tolist() == given.tolist()
+    return given.dtype != np.uint64 or not given.size or int(given.max()) <= _MOST

@@ -6,9 +6,12 @@ import asyncio
 import re
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache, partial, wraps
+from itertools import repeat
 from typing import Any
 
+import numpy as np
 import pytest
 
 from penstock import (
@@ -410,3 +413,55 @@ class AsyncListener(StateRestoreListener):
 def test_no_handler_and_no_listener_is_one(give: Callable[[], Any], said: str):
     with pytest.raises(ConfigError, match=said):
         give()
+
+
+# --- what plain functions return, and is no result --------------------------------------------------------------------
+
+
+@contextmanager
+def entered(*arguments: Any) -> Iterator[Any]:
+    yield True
+
+
+RETURNED: dict[str, tuple[Callable[..., Any], str]] = {
+    "a method that is not called": (lambda key, value: value.bit_length, "a function, of type builtin_function_or_"),
+    "a function that is not called": (lambda key, value: awaited, "a function, of type function, and nobody calls it"),
+    "a partial": (lambda key, value: partial(summed, key), "a function, of type partial, and nobody calls it"),
+    "a map": (lambda key, value: map(print, [value]), "an iterator, of type map, whose work nobody asks for"),
+    "a filter": (lambda key, value: filter(None, [value]), "an iterator, of type filter, whose work nobody asks for"),
+    "one of itertools": (lambda key, value: repeat(value), "an iterator, of type repeat, whose work nobody asks for"),
+    "a generator expression": (lambda key, value: (one for one in [value]), "a generator, which nobody runs"),
+    "a context manager": (entered, "a context manager, and nobody enters it"),
+    "a comparison of other types": (lambda key, value: value.__gt__("text"), "NotImplemented, which a comparison"),
+}
+
+
+@pytest.mark.parametrize("name", RETURNED)
+@pytest.mark.parametrize("step", ["filter", "filter_not", "foreach", "peek", "branch", "table", "process"])
+def test_a_function_that_leaves_its_work_to_somebody_else_fails_at_the_record(step: str, name: str):
+    function, said = RETURNED[name]
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key=str, value=int)
+    if step == "process":
+        stream.process(lambda record, context: function(record.key, record.value)).to("out")
+    elif step == "branch":
+        stream.split().branch(function, "some").no_default_branch()["some"].to("out")
+    elif step == "table":
+        stream.to_table().filter(function)
+    else:
+        getattr(stream, step)(function)
+    with pytest.raises(ProcessingError, match=f"returned {re.escape(said)}"):
+        TopologyTestDriver(builder.build()).pipe_input("in", "a", 1)
+
+
+def test_a_vectorized_async_function_is_found_and_a_plain_one_is_taken():
+    assert kind_of(np.vectorize(awaited)) == "async function"
+    assert kind_of(np.vectorize(summed)) == ""
+
+
+def test_steps_that_iterate_take_iterators():
+    builder = StreamsBuilder()
+    builder.stream("in", value=int).flat_map_values(lambda value: map(abs, [value, -value])).to("out")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("in", "a", 1)
+    assert [record.value for record in driver.read_output("out")] == [1, 1]

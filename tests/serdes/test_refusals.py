@@ -46,6 +46,7 @@ class Flight(msgspec.Struct):
         (INT, -(2**63) - 1, "-9223372036854775809 does not fit into 8 bytes"),
         (FLOAT, "0.5", "the serde 'float' cannot encode '0.5' of type str"),
         (FLOAT, True, "the serde 'float' cannot encode True of type bool"),
+        (FLOAT, 2**53 + 1, "9007199254740993 has more digits than a float keeps; round it with float.*, or use int"),
         (FLOAT, 10**400, r"10{199}\.\.\. does not fit into 8 bytes"),
         (JSON, object, "cannot write <class 'object'> as JSON: Encoding objects of type type is unsupported"),
         (JSON, {"a": {1, object}}, "cannot write .* as JSON: Encoding objects of type type is unsupported"),

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
+
+import penstock
 
 pytestmark = pytest.mark.slow
 
@@ -39,3 +42,36 @@ def test_topics_are_data_frames_wherever_penstock_can_be_imported(beginning: str
         timeout=300,
     )
     assert (ran.returncode, ran.stdout) == (0, "found [('b', 2)]\n"), ran.stderr
+
+
+APP = """
+from penstock import StreamsBuilder
+builder = StreamsBuilder()
+builder.stream("in", key=str, value=int).group_by_key().count("counts").to_stream().to("out")
+topology = builder.build()
+"""
+NAMES = {"quotes and spaces": """it's a "b" f\u00f6ld\u00e9r""", "signs": "$HOME 20%c #1 a:b \\x {{APP_ID}} \u65e5"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_program_and_all_its_places_may_lie_in_a_folder_of_any_name(name: str):
+    with tempfile.TemporaryDirectory() as place:  # a short one, in which Spark makes sockets
+        folder = Path(place, NAMES[name])
+        for within in ("temporary", "cache", "home"):
+            (folder / within).mkdir(parents=True)
+        (folder / "app.py").write_text(APP)
+        penstock.produce([("a", 1), ("a", 2)], "in", value=int, log=folder / ".penstock" / "log")
+        places = {"TMPDIR": "temporary", "XDG_CACHE_HOME": "cache", "HOME": "home"}
+        ran = subprocess.run(
+            [sys.executable, "-m", "penstock", "run", "app.py", "--available-now"],
+            cwd=folder,
+            env=os.environ | {variable: str(folder / within) for variable, within in places.items()},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert ran.returncode == 0, ran.stderr
+        assert "ERROR" not in ran.stderr
+        assert (folder / ".penstock" / "app" / "spark.log").exists()
+        log = folder / ".penstock" / "log"
+        assert [row[:2] for row in penstock.consume("out", log=log)] == [("a", 1), ("a", 2)][-1:]

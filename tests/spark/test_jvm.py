@@ -137,6 +137,15 @@ def test_without_a_folder_for_temporary_files_nothing_is_begun(begun: Path, monk
         jvm.begin({})
 
 
+def test_a_folder_for_temporary_files_with_a_comma_is_refused_before_spark_takes_it_apart(
+    begun: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path / "a,b"))
+    with pytest.raises(ConfigError, match=r"and Spark takes its path apart at each comma: set"):
+        jvm.begin({})
+    assert not (begun / "pid").exists()
+
+
 def test_a_jvm_that_crashes_with_the_archive_is_started_once_more_without(
     starting: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -185,6 +194,9 @@ def test_a_jvm_has_the_drivers_folder_for_temporary_files_and_any_path_for_its_l
     java = options["spark.driver.extraJavaOptions"]
     assert f'-Djava.io.tmpdir="{jvm.folder_of_jvm() or tempfile.gettempdir()}"' in java
     assert f'-Dpenstock.log="{tmp_path}/a \\"b\\"/spark.log"' in java
+    java = session._options("app", tmp_path / "20%c" / "spark.log")["spark.driver.extraJavaOptions"]
+    assert f'-Dpenstock.log="{tmp_path}/20%c/spark.log"' in java
+    assert f'-Dpenstock.rolled="{tmp_path}/20%%c/spark.log"' in java, "a pattern of log4j's"
     assert options["spark.driver.host"] == options["spark.driver.bindAddress"] == "127.0.0.1"
 
 

@@ -82,12 +82,20 @@ def _check_no_objects(columns: Any, method: str) -> None:
 
 def _unreadable(columns: Any, method: str, error: Exception) -> ConfigError:
     """Return the error for a DataFrame that cannot become Arrow, naming the first bad column, if any."""
-    for name in getattr(columns, "columns", ()):
+    names = list(getattr(columns, "columns", ()))
+    _check_names(names, method)
+    for name in names:
         try:
             pa.RecordBatchReader.from_stream(columns[[name]])
         except Exception as found:
             return _mixed(method, name, found)
     return ConfigError(f"{method}: Arrow cannot read this {type(columns).__name__}: {_first_line(error)}")
+
+
+def _check_names(names: list[str], method: str) -> None:
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"{method}: there are two columns {twice!r}; rename one of them")
 
 
 def _mixed(method: str, name: object, error: Exception) -> ConfigError:
@@ -134,10 +142,9 @@ class Chosen(NamedTuple):
         for name in (self.key, self.value, self.timestamp):
             if name is not None and name not in schema.names:
                 known = ", ".join(schema.names)
-                raise ConfigError(f"{self.method}: there is no column {name!r}; the columns are {known}")
-        twice = next((name for name in schema.names if schema.names.count(name) > 1), None)
-        if twice is not None:
-            raise ConfigError(f"{self.method}: there are two columns {twice!r}; rename one of them")
+                guess = f"; names are text: say {str(name)!r}" if str(name) in schema.names else ""
+                raise ConfigError(f"{self.method}: there is no column {name!r}; the columns are {known}{guess}")
+        _check_names(schema.names, self.method)
         unit = unit_named(self.timestamp_unit, f"{self.method}: timestamp_unit")
         if self.timestamp is not None and not _holds_times(kind := schema.field(self.timestamp).type, unit):
             raise ConfigError(f"{self._times_must_be()} {kind}")

@@ -100,9 +100,12 @@ class NumberSerde(Serde):
         if type(value) is not self.plain and not (self.plain is float and type(value) is int):
             raise self.refuse(value)
         try:
-            return self._format.pack(value)
+            data = self._format.pack(value)
         except (OverflowError, struct.error):
             raise SerdeError(f"{show(value)} does not fit into 8 bytes") from None
+        if self.plain is float and isinstance(value, int) and float(value) != value:
+            raise SerdeError(f"{show(value)} has more digits than a float keeps; round it with float(...), or use int")
+        return data
 
     def decode(self, data: bytes) -> Any:
         if len(data) != 8:

@@ -141,10 +141,12 @@ def _options(name: str, log_file: Path) -> dict[str, str]:
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", jvm.QUICK)  # for the short-lived JVM that builds the command
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # Spark's web pages are for this machine alone, too
     cores = os.cpu_count() or 1
+    in_patterns = Path(str(log_file).replace("%", "%%"))
     logs = (
         f"{java_option('-Dlog4j2.configurationFile=', _LOGGING.as_uri())} {java_option('-Dpenstock.log=', log_file)} "
+        f"{java_option('-Dpenstock.rolled=', in_patterns)} "
         f"{java_option('-Djava.io.tmpdir=', jvm.folder_of_jvm() or temporary_folder())} "
-        f"{java_option('-XX:ErrorFile=', log_file.with_name('hs_err_pid%p.log'))}"
+        f"{java_option('-XX:ErrorFile=', in_patterns.with_name('hs_err_pid%p.log'))}"
     )
     return (
         _OPTIONS

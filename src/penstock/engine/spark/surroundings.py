@@ -39,14 +39,20 @@ def temporary_folder() -> Path:
     """Return the folder for temporary files of this process and of its JVM.
 
     Raises:
-        ConfigError: no such folder is writable.
+        ConfigError: no such folder is writable, or Spark would take its path apart.
     """
     try:
-        return Path(tempfile.gettempdir())
+        folder = Path(tempfile.gettempdir())
     except FileNotFoundError as error:
         raise ConfigError(
             f"there is no folder for temporary files that can be written ({error.strerror}): set TMPDIR to one"
         ) from None
+    if "," in str(folder):  # Spark's spark.local.dir is a list
+        raise ConfigError(
+            f"the folder for temporary files is {str(folder)!r}, and Spark takes its path apart at each comma: set "
+            "TMPDIR to a folder without one"
+        )
+    return folder
 
 
 def options_of_temporary_folder() -> dict[str, str]:

@@ -95,6 +95,16 @@ class Caller:
                 )
         return result
 
+    def _mask(self, mask: Any) -> Any:
+        """What a columnar predicate returned, as an array of booleans; a null is false."""
+        try:
+            return (mask if isinstance(mask, pa.ChunkedArray) else pa.array(mask)).cast(pa.bool_()).fill_null(False)
+        except pa.ArrowException as error:
+            raise ProcessingError(
+                f"{self.node}: the columnar function {self.function.name} at {self.function.location()} must return an "
+                f"Arrow array of booleans: {describe(error)}"
+            ) from None
+
     def call_columnar(self, batch: Batch, *arguments: Any) -> Any:
         """Call a columnar function; an error concerns the whole chunk."""
         try:
@@ -116,7 +126,7 @@ class Caller:
         """The rows for which a function of (key, value) returns true."""
         if self.function.columnar:
             mask = self.columns(batch, batch.key.arrow(), batch.value.arrow())
-            return batch, np.asarray(pa.array(mask, pa.bool_()).fill_null(False))
+            return batch, np.asarray(self._mask(mask))
         batch, results = self._called(batch, batch.key.decoded(), batch.value.decoded())
         if set(map(type, results)) <= {bool}:
             return batch, np.array(results, np.bool_)
