@@ -117,8 +117,8 @@ AT_THE_CALL: dict[str, tuple[Build, str]] = {
     ),
     "an aggregator that changes its list and returns nothing": (
         lambda b, s: s.group_by_key().aggregate(list, lambda key, value, seen: seen.append(value)),
-        "aggregate at HERE: the aggregator <lambda>.<locals>.<lambda> at HERE returns None whatever it gets, and None "
-        "deletes an aggregate; have it return the new aggregate",
+        "aggregate at HERE: the aggregator <lambda>.<locals>.<lambda> at HERE always returns None, which deletes the "
+        "aggregate; it must return the new aggregate",
     ),
     "a foreign key by position": (
         lambda b, s: b.table("a").join(b.table("c"), lambda value: value, lambda one, other: one),
@@ -198,8 +198,8 @@ AT_THE_BUILD: dict[str, tuple[Build, str]] = {
     "a store that was not added": (
         lambda b, s: s.process(Kept, "counts"),
         "the processor KSTREAM-PROCESSOR-0000000001 at HERE is connected to a store 'counts', which is not added yet; "
-        "the stores are none. Add it with builder.add_state_store(...), or let the table that it belongs to have that "
-        "name (store=...)",
+        "the stores are none. Add it with builder.add_state_store(...), or give this name to the table that it belongs "
+        "to (store=...)",
     ),
     "one topic of two types": (
         lambda b, s: b.stream("in", value=int),
@@ -318,14 +318,14 @@ def test_a_processor_that_fails_before_its_first_record_says_where():
         "KSTREAM-PROCESSOR-0000000001 could not be made ready: AttributeError: 'FailsInInit' object has no attribute "
         "'punctuated'",
         '  the line: HERE: context.schedule(1000, self.punctuated, "STREAM_TIME")  # type: ignore[attr-defined]',
-        "  nothing of this batch was committed; mend the processor's supplier or its init, and start again",
+        "  nothing of this batch was committed; fix the processor's supplier or its init, and start again",
     ]
 
 
 def test_a_processor_that_asks_for_a_store_that_it_is_not_connected_to():
     assert refusal(lambda b, s: s.process(ReadsAStore)) == (
         "the processor KSTREAM-PROCESSOR-0000000001 is not connected to a store 'counts'; its stores: none. Name the "
-        "store behind the processor in process(...), or let the supplier's stores() give its builder"
+        "store after the processor in process(...), or return its builder from the supplier's stores()"
     )
 
 

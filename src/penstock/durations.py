@@ -61,7 +61,7 @@ def later(time: int, duration: Duration) -> int:
     """
     ms = time + to_ms(duration)
     if ms > MAX_MS:
-        raise ConfigError(f"{duration!r} after {time} is {ms}, more than the {MAX_MS} ms that times go up to")
+        raise ConfigError(f"{duration!r} after {time} is {ms}, more than {MAX_MS} ms, the largest time")
     return ms
 
 

@@ -50,7 +50,7 @@ class Loss(NamedTuple):
     def why(self) -> str:
         """The meaning of the reason, and a remedy."""
         if self.metric in (SKIPPED, DEAD_LETTERS) and self.reason not in _WHY:
-            return f"the step raised {self.reason}, or the record did not decode; mend the function or the records"
+            return f"the step raised {self.reason}, or the record did not decode; fix the function or the records"
         return _WHY.get(self.reason, "Kafka Streams' rules drop such records here")
 
     @property

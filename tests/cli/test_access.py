@@ -37,9 +37,8 @@ def test_an_address_beyond_this_machine_wants_a_token_before_anything_is_begun(p
         ran = penstock(*command.split(), "--host", host)
         assert (ran.code, ran.out) == (2, [])
         assert ran.err[-1] == (
-            f"Error: at {host} all who reach this machine could read all stores and topics: give a token that they "
-            "need, in a file (--token-file) or the variable PENSTOCK_TOKEN; or say that everybody may read, with "
-            "--no-token"
+            f"Error: at {host}, everybody who reaches this machine could read all stores and topics: set a token in a "
+            "file (--token-file) or the variable PENSTOCK_TOKEN, or let everybody read with --no-token"
         )
 
 

@@ -262,7 +262,7 @@ def test_the_losses_are_those_of_each_step_with_the_reason_and_what_helps(pensto
         "select_key or map, if they are to count.",
         "  task 0_0: 1",
         "1 record skipped by number (ValueError), counted by skipped-records-total: the step raised ValueError, or the "
-        "record did not decode; mend the function or the records.",
+        "record did not decode; fix the function or the records.",
         "  task 0_0: 1",
     ]
     assert list(map(json.loads, penstock("explain", "losing.py", "number", "--losses", "--json").out)) == [

@@ -220,7 +220,7 @@ def test_what_was_lost_is_told_at_each_report_and_at_the_end_with_the_reason_and
             "  2 records dropped as late by tens (expired-window): their windows had closed, since stream time was "
             "past the ends and the grace period; a longer grace period takes later records",
             "  1 record sent to the dead letters by number (ValueError): the step raised ValueError, or the record did "
-            "not decode; mend the function or the records",
+            "not decode; fix the function or the records",
             "  1 record dropped by tens (null-key): they have no key; give them one with select_key or map, if they "
             "are to count",
             "To see more:",

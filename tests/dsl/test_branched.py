@@ -81,7 +81,7 @@ def test_a_name_given_twice_is_refused_and_both_are_named():
 
 def test_a_chain_is_a_function_or_a_consumer_and_gives_a_stream():
     _, stream = source(value=int)
-    with pytest.raises(ConfigError, match="give a Branched the one or the other"):
+    with pytest.raises(ConfigError, match="but not both; give one of the two"):
         Branched.with_function(doubled).with_consumer(print)
     with pytest.raises(TopologyError, match=r"Branched at .*test_branched.py:\d+ takes a function of a stream; got 5"):
         Branched.with_function(5)

@@ -55,7 +55,7 @@ class TestItsTypes:
         assert (stream._key, stream._value.name) == (INT, "json")
 
     def test_must_be_those_that_a_table_is_kept_with(self):
-        with pytest.raises(TopologyError, match="key= is str, and the Materialized says int"):
+        with pytest.raises(TopologyError, match="key= is str, but the Materialized says int"):
             StreamsBuilder().table("in", Consumed.with_(str), materialized=Materialized.with_(int))
 
 
@@ -173,9 +173,9 @@ class TestWhereItBegins:
 
     def test_cannot_be_said_of_what_is_read_as_a_whole(self):
         latest = Consumed.with_offset_reset_policy("latest")
-        with pytest.raises(TopologyError, match=r"global_table at .* reads its topic as a whole, from its beginning"):
+        with pytest.raises(TopologyError, match=r"global_table at .* reads its whole topic, from the beginning"):
             StreamsBuilder().global_table("in", latest)
-        with pytest.raises(TopologyError, match=r"add_global_store at .* reads its topic as a whole"):
+        with pytest.raises(TopologyError, match=r"add_global_store at .* reads its whole topic"):
             StreamsBuilder().add_global_store(airports(), "airports", latest, by_city)
 
 

@@ -137,12 +137,10 @@ def test_a_store_of_ones_own_keeps_neither_windows_nor_what_its_class_does_not()
         def windowed(stream: Any, windows: Any = windows) -> None:
             stream.group_by_key().windowed_by(windows).count(materialized=Materialized.as_(Own()))
 
-        says = (
-            rf"the store 'own' at .* is one of your own, .* keep the value of each key; .* needs {needed}: .*to_table"
-        )
+        says = rf"the store 'own' at .* is one of your own, which keeps one value .* needs {needed}: .*to_table"
         with pytest.raises(TopologyError, match=says):
             stores(windowed)
-    with pytest.raises(ConfigError, match="'own' is one of your own, and cannot be in memory besides"):
+    with pytest.raises(ConfigError, match="'own' is one of your own, and cannot be made in memory"):
         Materialized.as_(Own()).in_memory()
 
 

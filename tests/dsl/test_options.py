@@ -278,7 +278,7 @@ def test_a_topic_is_read_with_the_types_that_its_table_is_kept_with(read: str):
     builder = StreamsBuilder()
     table = getattr(builder, read)("numbers", materialized=Materialized.as_("kept").with_(int, float))
     assert (table._key, table._value) == (INT, FLOAT)
-    with pytest.raises(TopologyError, match=rf"{read} at .*: value= is str, and the Materialized says float"):
+    with pytest.raises(TopologyError, match=rf"{read} at .*: value= is str, but the Materialized says float"):
         getattr(builder, read)("texts", value=str, materialized=Materialized.with_(value=float))
 
 

@@ -166,7 +166,7 @@ def test_a_table_is_kept_in_a_store_that_is_described_when_it_is_of_its_kind(sup
     needed = {"plain": "value", "sessions": "session"}.get(windows, "window")
     materialized = Materialized.as_(SUPPLIERS[supplier])
     if not supplier.endswith(needed):
-        with pytest.raises(TopologyError, match=r"the store 's' at .*test_stores.* is a .* store, but what is kept"):
+        with pytest.raises(TopologyError, match=r"the store 's' at .*test_stores.* is a .* store, but this step needs"):
             table(materialized, WINDOWS[windows])
         return
     specs = {spec.name: spec for spec in table(materialized, WINDOWS[windows]).facts.stores.values()}

@@ -112,9 +112,9 @@ def test_what_is_said_twice_of_a_stream_and_a_table_is_refused_and_both_are_name
         with pytest.raises(TopologyError, match=said):
             stream.join(prices, max, given, **keywords)
     near = JoinWindows.of_time_difference_with_no_grace(5)
-    with pytest.raises(TopologyError, match="joined= is for tables, and the other side is not one"):
+    with pytest.raises(TopologyError, match="joined= is for tables, but the other side is a stream"):
         stream.join(stream, max, near, joined=given)
-    with pytest.raises(TopologyError, match="joined= is for tables, and the other side is not one"):
+    with pytest.raises(TopologyError, match="joined= is for tables, but the other side is a stream"):
         stream.join(stream, max, given)
 
 

@@ -90,7 +90,7 @@ def test_an_unlimited_window_begins_where_it_is_told_to():
         ),
         (
             lambda: UnlimitedWindows.of().until(5),
-            "until(5) cannot be set for unlimited windows: they are kept for ever",
+            "until(5) cannot be set for unlimited windows: they are kept forever",
         ),
     ],
 )

@@ -233,7 +233,7 @@ def test_damage_that_is_found_while_a_program_runs_does_not_stop_it(
     assert place.outcome() == after_closed
     found = [record.getMessage() for record in caplog.records]
     assert len(found) == 1
-    assert re.search(r"damaged: .*\d+\.sst.*; it is a copy, and made anew from the checkpoint", found[0])
+    assert re.search(r"damaged: .*\d+\.sst.*; it is a copy, and rebuilt from the checkpoint", found[0])
 
 
 def test_no_damaged_table_gets_into_a_snapshot(
@@ -264,13 +264,13 @@ def test_damage_that_shows_while_a_database_is_closed_is_told_and_the_next_start
     monkeypatch.setattr(database.Family, "close", meets_damage)
     place.run(9)
     monkeypatch.undo()
-    assert "is damaged, and is made anew at the next start: Corruption" in caplog.text
+    assert "is damaged, and is rebuilt at the next start: Corruption" in caplog.text
     caplog.clear()
     place.start().close()
     application = place.start()
     application.settle()
     application.close()
-    assert "it is a copy, and made anew from the checkpoint" in caplog.text
+    assert "it is a copy, and rebuilt from the checkpoint" in caplog.text
     assert place.outcome() == after_closed
 
 

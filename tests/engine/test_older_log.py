@@ -106,7 +106,9 @@ def test_log_and_checkpoint_of_one_back_up_go_on_once_databases_that_are_newer_a
     with pytest.raises(CorruptDataError, match="Restore log and checkpoint from one back-up"):
         world.start()
     bring_back(world, "checkpoint")
-    with pytest.raises(StoreError, match=re.escape(f"to go on from commit 3, remove {world.folder / 'tasks'}")):
+    with pytest.raises(
+        StoreError, match=re.escape(f"To continue from commit 3 instead, remove {world.folder / 'tasks'}")
+    ):
         world.run("a", "b")
     world.lose_local_state()
     world.run()

@@ -260,5 +260,5 @@ def test_what_two_steps_would_read_is_refused(world: World):
 
 @pytest.mark.parametrize("pattern", [re.compile(b"in"), re.compile("in", re.IGNORECASE)])
 def test_a_pattern_of_bytes_or_with_flags_is_refused(pattern):
-    with pytest.raises(TopologyError, match="must be one of text without flags"):
+    with pytest.raises(TopologyError, match="must be a text pattern without flags"):
         StreamsBuilder().stream(pattern)

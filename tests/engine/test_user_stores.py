@@ -140,9 +140,7 @@ def test_a_commit_that_a_users_store_fails_in_stops_the_program_and_is_made_up_f
     world = World(tmp_path, counts_in(supplier))
     world.produce("a", "a")
     application = world.start()
-    with pytest.raises(
-        StoreError, match=r"'own' .*Moody\) failed in commit at .*OSError: no room. What was committed is"
-    ):
+    with pytest.raises(StoreError, match=r"'own' .*Moody\) failed in commit at .*OSError: no room. Committed data is"):
         application.run_until()
     application.close()
     Moody.fails = False

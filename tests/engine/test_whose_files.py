@@ -162,7 +162,7 @@ def test_folders_of_users_stores_that_changed_places_are_made_anew(
     ids = {path: path.name.removesuffix(".stores") for path in own}
     assert sorted(warnings(caplog)) == [
         f"the folder {path} of users' stores is that of task {ids[own[1 - own.index(path)]]} and not of task "
-        f"{ids[path]}; they are made anew from the checkpoint. Nothing is lost"
+        f"{ids[path]}; they are rebuilt from the checkpoint. Nothing is lost"
         for path in moved
     ]
     if how is swap:  # and back: what one of them says of the other's offsets is of the time before

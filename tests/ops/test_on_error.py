@@ -15,7 +15,7 @@ from penstock.errors import ProcessingError
 from support.flows import Run, source
 
 SAFE = (
-    "  nothing of this batch was committed; mend the function or the record, or set on_error to 'skip' or "
+    "  nothing of this batch was committed; fix the function or the record, or set on_error to 'skip' or "
     "'dead_letter:<topic>', and start again"
 )
 SKIPPED = "skipped-records-total"

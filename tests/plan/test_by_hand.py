@@ -125,14 +125,14 @@ def test_a_timestamp_is_taken_from_where_the_source_says():
     [
         (lambda t: t.add_source("in", "other"), "add_source at .*: a step 'in' is there already"),
         (lambda t: t.add_source("more"), "the source 'more' must have at least one topic"),
-        (lambda t: t.add_processor("p", shout, "inn"), "there is no step 'inn' that 'p' could be behind; .*'in'"),
-        (lambda t: t.add_processor("p", shout), "'p' needs the name of the step it is behind"),
+        (lambda t: t.add_processor("p", shout, "inn"), "there is no step 'inn', which is a parent of 'p'; .*'in'"),
+        (lambda t: t.add_processor("p", shout), "'p' needs the name of a parent step"),
         (lambda t: t.add_sink("out", "o", "in").add_sink("on", "p", "out"), "there is no step 'out'"),
         (lambda t: t.add_state_store(counts(), "in"), "there is no processor 'in'; the processors are none"),
         (lambda t: t.add_state_store("counts"), "takes the builder of a store"),
         (
             lambda t: t.add_processor("p", shout, "in").connect_processor_and_state_stores("p"),
-            "needs the name of a store",
+            "needs the name of at least one store",
         ),
         (lambda t: t.add_processor("p", 5, "in"), "add_processor at .* takes a Processor class"),
     ],

@@ -291,8 +291,8 @@ WRONG_ARGUMENTS = {
     ),
     "a columnar function where records are taken one by one": (
         lambda b, s: s.flat_map_values(halves),
-        "flat_map_values at HERE calls its function for one record after the other; got the columnar function "
-        "'halves'; take @columnar away",
+        "flat_map_values at HERE calls its function once for each record; got the columnar function 'halves'; remove "
+        "@columnar",
     ),
 }
 
@@ -316,7 +316,7 @@ def test_suppressing_updates_of_a_versioned_table():
     assert refusal(build) == (
         "'hold' at HERE suppresses updates of a versioned table: it is kept in the versioned store 'versions' since "
         "HERE, and every version of it counts (KIP-914). Suppress the table before it is materialized as versioned, or "
-        "materialize it anew in an unversioned store: filter or map_values with store=<name>"
+        "materialize it again in an unversioned store: filter or map_values with store=<name>"
     )
 
 
@@ -336,8 +336,8 @@ def join_with_grace(kept, grace):
 
 def test_a_grace_period_without_versions():
     assert refusal(join_with_grace(Materialized.as_("plain"), 10)) == (
-        "the join 'late' at HERE has a grace period of 10 ms, but its table is not versioned: what was valid at a "
-        "record's time is not known any more when the record has waited. Keep the table in a versioned store, with "
+        "the join 'late' at HERE has a grace period of 10 ms, but its table is not versioned: when a record has "
+        "waited, the value that was valid at its time is no longer known. Keep the table in a versioned store, with "
         "Materialized.as_versioned(name, history_retention=...), or join without grace"
     )
 
@@ -352,7 +352,7 @@ def test_a_grace_period_beyond_the_history():
 def test_joins_that_cannot_be():
     other = StreamsBuilder().table("other")
     assert refusal(lambda b, s: s.join(other, BOTH)) == (
-        "join at HERE joins what two builders have made; make both sides with the same StreamsBuilder"
+        "join at HERE joins streams or tables of two builders; make both sides with the same StreamsBuilder"
     )
     assert refusal(lambda b, s: s.left_join(b.table("numbers", key=int), BOTH)) == (
         "left_join at HERE: the left side has keys of type str, the right side of type int, so equal keys are not "
@@ -374,11 +374,11 @@ def test_joins_that_cannot_be():
         "join at HERE: windows= is for two streams, and the other side is a table; a table is looked up without windows"
     )
     assert refusal(lambda b, s: s.outer_join(b.table("t"), BOTH, None)) == (
-        "outer_join at HERE joins two streams; a table has no records that could wait for a partner, so with a table "
-        "there are join and left_join"
+        "outer_join at HERE joins two streams; with a table use join or left_join, since a table has no records that "
+        "could wait for a partner"
     )
     assert refusal(lambda b, s: s.left_join(s, BOTH, grace=5)) == (
-        "left_join at HERE: grace= is for tables, and the other side is not one; for streams there are windows= and "
+        "left_join at HERE: grace= is for tables, but the other side is a stream; for streams use windows= and "
         "stream_joined="
     )
 
@@ -448,7 +448,7 @@ def test_windows_that_have_to_be_kept_for_longer_than_times_go_are_refused() -> 
         lambda builder, stream: stream.group_by_key().windowed_by(TimeWindows.of_size_and_grace(long, long)).count()
     ) == (
         "the windows of 'KSTREAM-AGGREGATE-0000000002' at HERE and their grace period need 9223372036854775808 ms, "
-        "more than the 9223372036854775807 ms that times go up to; use a shorter grace period"
+        "more than 9223372036854775807 ms, the largest time; use a shorter grace period"
     )
     windows = JoinWindows.of_time_difference_and_grace(long, 1)
     assert "need 9223372036854775809 ms" in refusal(lambda builder, stream: stream.join(stream, BOTH, windows))

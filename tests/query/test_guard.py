@@ -146,8 +146,8 @@ def test_an_address_beyond_this_machine_wants_a_token_or_the_word_that_it_has_no
         return str(error.value)
 
     assert refusal("0.0.0.0", 0) == (
-        "at 0.0.0.0 all who reach this machine could read all stores and topics: give a token that they need, in a "
-        "file (--token-file) or the variable PENSTOCK_TOKEN; or say that everybody may read, with --no-token"
+        "at 0.0.0.0, everybody who reaches this machine could read all stores and topics: set a token in a file "
+        "(--token-file) or the variable PENSTOCK_TOKEN, or let everybody read with --no-token"
     )
     for token in ("short", "with blanks in the middle", "ümlauts-are-no-ascii"):
         assert token not in refusal("127.0.0.1", 0, None, token)

@@ -135,7 +135,7 @@ def test_a_whole_store_comes_as_arrow_when_that_is_accepted(client: Any):
     assert table.schema.names == ["key", "value", "timestamp"]
     assert set(ROWS) <= set(zip(table["key"].to_pylist(), table["value"].to_pylist(), table["value"].to_pylist()))
     wrong = client.get("/stores/sums?limit=5", headers={"accept": ARROW})
-    assert (wrong.status_code, wrong.json()["error"][:26]) == (400, "Arrow is of whole stores: ")
+    assert (wrong.status_code, wrong.json()["error"][:28]) == (400, "Arrow returns whole stores: ")
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_whole_store_comes_as_arrow_when_that_is_accepted(client: Any):
         ("/stores/sums?limit=0", 400, "limit is a number from 1 to 10000, got '0'"),
         ("/stores/sums?reverse=maybe", 400, "reverse is true or false, got 'maybe'"),
         ("/stores/sums?first=a", 400, "unknown parameter 'first'"),
-        ("/stores/sums?prefix=a&from=b", 400, "prefix goes without from and to"),
+        ("/stores/sums?prefix=a&from=b", 400, "prefix cannot be combined with from and to"),
         ("/stores/windows?prefix=a", 400, "the store 'windows' is no key-value store"),
         ("/tables", 404, "there is nothing at /tables; there are /stores, /stores/STORE and /stores/STORE/KEY"),
     ],

@@ -393,7 +393,9 @@ def test_a_library_that_is_missing_is_named_with_what_to_install(
     make: Any, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ConfigError, match=rf"needs libraries that are not there.*pip install 'penstock\[{extra}\]'"):
+    with pytest.raises(
+        ConfigError, match=rf"needs libraries that are not installed.*pip install 'penstock\[{extra}\]'"
+    ):
         make()
 
 

@@ -315,9 +315,7 @@ def test_rows_of_somebody_else_in_a_store_that_is_to_begin_are_an_error_and_stay
         checkpoint.commit(state)
         state.close()
     Remote.rows_of_all["own"] = {b"x": b"?"}
-    with pytest.raises(
-        StoreError, match=r"'own' of task 0_0 has rows, and nothing says that this application has writ"
-    ):
+    with pytest.raises(StoreError, match=r"'own' of task 0_0 has rows, but nothing shows that this application wrote"):
         opened(checkpoint, Remote)
     assert Remote.rows_of_all["own"] == {b"x": b"?"}
 
@@ -347,7 +345,7 @@ def test_rows_beside_a_damaged_database_are_this_applications_without_offsets_to
     (checkpoint.folder / "CURRENT").write_text("torn")
     state, own = opened(checkpoint, OldStore)
     assert rows(own) == EXPECTED
-    assert "made anew from the checkpoint" in caplog.text
+    assert "rebuilt from the checkpoint" in caplog.text
     state.close()
 
 
@@ -428,7 +426,7 @@ def test_offsets_of_a_checkpoint_file_move_once_into_a_store_that_manages_offset
     [
         (
             lambda name: {},
-            r"get\(\) of its supplier gave {}\. It has to be of a class that extends penstock\.KeyValueStore",
+            r"get\(\) of its supplier gave {}\. It must be of a class that extends penstock\.KeyValueStore",
         ),
         (lambda name: InMemory("other"), r"whose name is 'other'"),
         (type("M", (InMemory,), {"persistent": lambda self: True}), r"persistent of .*\.M is a method"),

@@ -48,8 +48,8 @@ class Branched(Options):
         check_name_if_given(self.name)
         if self.function is not None and self.consumer is not None:
             raise ConfigError(
-                "a branch is handed to a function, whose stream stands for it, or to a consumer, and then nothing "
-                "does; give a Branched the one or the other"
+                "a Branched takes a function, whose stream replaces the branch, or a consumer, after which the branch "
+                "ends, but not both; give one of the two"
             )
 
     @option

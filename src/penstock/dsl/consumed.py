@@ -169,8 +169,8 @@ def consumed_whole(method: str, given: Consumed[Any, Any] | None, *said: Any, **
     consumed = consumed_of(method, given, *said, **keywords)
     if consumed.offset_reset is not None:
         raise TopologyError(
-            f"{method} at {caller()} reads its topic as a whole, from its beginning; take the offset reset policy "
-            f"{consumed.offset_reset!r} out of the Consumed"
+            f"{method} at {caller()} reads its whole topic, from the beginning; remove the offset reset policy "
+            f"{consumed.offset_reset!r} from the Consumed"
         )
     return consumed
 

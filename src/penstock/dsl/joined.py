@@ -130,8 +130,8 @@ class TableOptions:
         given = [name for name in ("key_selector", "grace", "joined") if getattr(self, name) is not None]
         if given:
             raise TopologyError(
-                f"{method} at {caller()}: {given[0]}= is for tables, and the other side is not one; for streams "
-                "there are windows= and stream_joined="
+                f"{method} at {caller()}: {given[0]}= is for tables, but the other side is a stream; for streams use "
+                "windows= and stream_joined="
             )
 
     def as_joined(self, method: str, name: str | None) -> Joined:

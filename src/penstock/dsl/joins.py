@@ -19,7 +19,7 @@ from penstock.serdes import BYTES, Serde
 
 METHODS = {nodes.INNER: "join", nodes.LEFT: "left_join", nodes.OUTER: "outer_join"}
 JOINER = (("left", "right"), ("key", "left", "right"))
-_OF_THE_PAST = "a complete join makes results of the past anew, whose records are not known any more"
+_OF_THE_PAST = "a complete join corrects past results, whose records are no longer known"
 WHERE_IT_WAS = "it is asked again where a row was, when that changes, and then another record is at hand"
 
 
@@ -73,7 +73,8 @@ def check_sides(method: str, left: Graph, right: Graph, left_key: Serde, right_k
     """Raise ``TopologyError`` unless both sides belong to the same topology and have keys of the same type."""
     if left is not right:
         raise TopologyError(
-            f"{method} at {caller()} joins what two builders have made; make both sides with the same StreamsBuilder"
+            f"{method} at {caller()} joins streams or tables of two builders; make both sides with the same "
+            "StreamsBuilder"
         )
     if left_key != right_key:
         raise TopologyError(

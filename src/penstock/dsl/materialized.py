@@ -62,8 +62,8 @@ class Materialized(Options):
             )
         if self.supplier is not None and self.kind != "persistent":
             raise ConfigError(
-                f"the store {self.store!r} is one of your own, and cannot be {self.kind.replace('_', ' ')} besides: "
-                "what it is follows from its class"
+                f"the store {self.store!r} is one of your own, and cannot be made {self.kind.replace('_', ' ')}: its "
+                "class decides what it is"
             )
 
     @option

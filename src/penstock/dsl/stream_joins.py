@@ -259,8 +259,8 @@ class StreamJoins(Stream[K, V]):
         if isinstance(other, KTable | GlobalKTable):
             if kind == nodes.OUTER:
                 raise TopologyError(
-                    f"outer_join at {caller()} joins two streams; a table has no records that could wait for a "
-                    "partner, so with a table there are join and left_join"
+                    f"outer_join at {caller()} joins two streams; with a table use join or left_join, since a table "
+                    "has no records that could wait for a partner"
                 )
             no_windows(kind, windows, stream_joined)
             if isinstance(other, KTable):

@@ -99,7 +99,7 @@ def join_global_table(
     if selected != table.key:
         raise TopologyError(
             f"{method} at {caller()}: the key selector gives {selected.name} keys, and the global table's are "
-            f"{table.key.name}; have it give keys of that type"
+            f"{table.key.name}; it must return keys of that type"
         )
     function = user_function(joiner, method, *JOINER, context=True)
     join = nodes.GlobalTableJoin(

@@ -283,8 +283,8 @@ class TableJoins(KafkaNames, Generic[K, V]):
             )
         if foreign_key is None and partitioners != (None, None):
             raise TopologyError(
-                f"{METHODS[kind]} at {caller()}: partitioner= and other_partitioner= are for joins by a foreign key; "
-                "rows of equal keys meet where the tables have them"
+                f"{METHODS[kind]} at {caller()}: partitioner= and other_partitioner= are for joins by a foreign key; a "
+                "join by key uses the partitions of the tables"
             )
         if not isinstance(other, KTable):
             raise TopologyError(f"{METHODS[kind]} at {caller()} joins a table with a table; got {other!r}")

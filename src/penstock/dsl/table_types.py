@@ -36,7 +36,7 @@ def table_types(method: str, read: Consumed[Any, Any], kept: Materialized | None
 def _type(method: str, what: str, read: Serde | None, kept: Serde | None, default: Serde) -> Serde:
     if read is not None and kept is not None and kept != read:
         raise TopologyError(
-            f"{method} at {caller()}: {what}= is {read.name}, and the Materialized says {kept.name}: a table is kept "
-            "as it is read, so say the type once"
+            f"{method} at {caller()}: {what}= is {read.name}, but the Materialized says {kept.name}: a table is kept "
+            "as it is read, so give the type once"
         )
     return read or kept or default

@@ -317,8 +317,8 @@ def distinct_table(
     """Build the table of the first records of windows; its store has null as a value like any other."""
     if emit.final:
         raise TopologyError(
-            f"distinct at {caller()} sends the first record of a window on at once, and no other; "
-            "take emit_strategy(EmitStrategy.on_window_close()) away"
+            f"distinct at {caller()} sends the first record of a window at once, and no other; remove "
+            "emit_strategy(EmitStrategy.on_window_close())"
         )
     graph = grouped._graph
     spec = graph.store(given, names.DISTINCT, key=grouped._key, value=grouped._value)

@@ -146,7 +146,9 @@ class Declarations(KafkaNames):
                 f"processors are {has}"
             )
         if not stores:
-            raise TopologyError(f"connect_processor_and_state_stores at {caller()} needs the name of a store at least")
+            raise TopologyError(
+                f"connect_processor_and_state_stores at {caller()} needs the name of at least one store"
+            )
         node.store_names.extend(store for store in stores if store not in node.store_names)
         self._changed()
         return self
@@ -183,12 +185,12 @@ class Declarations(KafkaNames):
         for parent, node in found:
             if node is None or isinstance(node, nodes.Sink):
                 raise TopologyError(
-                    f"{method} at {caller()}: there is no step {parent!r} that {name!r} could be behind; the steps "
+                    f"{method} at {caller()}: there is no step {parent!r}, which is a parent of {name!r}; the steps "
                     f"are {has}"
                 )
         if not found:
             raise TopologyError(
-                f"{method} at {caller()}: {name!r} needs the name of the step it is behind; they are {has}"
+                f"{method} at {caller()}: {name!r} needs the name of a parent step; the steps are {has}"
             )
         return tuple(node for _, node in found if node is not None)
 
@@ -212,5 +214,5 @@ def _type_of(node: Node, side: str, given: Any, name: str) -> Serde:
             return left_open(DEFAULT_KEY if side == "key" else DEFAULT_VALUE, found, found)
         above = above.parents[0] if above.parents else None
     raise TopologyError(
-        f"{name!r} at {caller()}: the type of the {side}s does not follow from {node.name!r}; say {side}="
+        f"{name!r} at {caller()}: the type of the {side}s does not follow from {node.name!r}; give {side}="
     )

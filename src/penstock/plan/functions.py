@@ -122,20 +122,20 @@ def user_function(
         )
     if not context and _is_context(_needed(call)):
         raise TopologyError(
-            f"{method} at {where} takes a function of {forms}, without the context of a record{why_not and ': '}"
-            f"{why_not}; the last argument of {getattr(call, '__name__', call)!r} is that context. Take it away, or "
-            "name it differently if it is none"
+            f"{method} at {where} takes a function of {forms}, without the context of a "
+            f"record{why_not and ': '}{why_not}; the last argument of {getattr(call, '__name__', call)!r} is that "
+            "context. Remove it, or rename it if it is not the context"
         )
     columnar = bool(getattr(call, _MARK, False))
     if columnar and method in _ROW_BY_ROW:
         raise TopologyError(
-            f"{method} at {where} calls its function for one record after the other; got the columnar function "
-            f"{getattr(call, '__name__', call)!r}; take @columnar away"
+            f"{method} at {where} calls its function once for each record; got the columnar function "
+            f"{getattr(call, '__name__', call)!r}; remove @columnar"
         )
     if columnar and wants_context:
         raise TopologyError(
             f"{method} at {where}: the columnar function {getattr(call, '__name__', call)!r} works on whole columns, "
-            "which have no context; take @columnar or the argument away"
+            "which have no context; remove @columnar or the argument"
         )
     return UserFunction(call, fitting[0], columnar, where, wants_context, method)
 

@@ -23,8 +23,8 @@ def check_returns(function: UserFunction, method: str, what: str, initializer: A
     """
     if _returns_none(function.call) or (initializer in (list, dict, set) and _changes_in_place(function.call)):
         raise TopologyError(
-            f"{method} at {function.where}: the {what} {function.name} at {function.location()} returns None whatever "
-            "it gets, and None deletes an aggregate; have it return the new aggregate"
+            f"{method} at {function.where}: the {what} {function.name} at {function.location()} always returns None, "
+            "which deletes the aggregate; it must return the new aggregate"
         )
     return function
 

@@ -35,7 +35,7 @@ def partitioner_of(given: Any, method: str, keyword: str = "partitioner") -> Use
         return None
     function = user_function(getattr(given, "partitions", given), f"{method}: {keyword}", *_ARGUMENTS)
     if function.columnar:
-        raise TopologyError(f"{method} at {caller()}: a partitioner is asked for each record; take @columnar away")
+        raise TopologyError(f"{method} at {caller()}: a partitioner is called for each record; remove @columnar")
     return function
 
 
@@ -61,12 +61,12 @@ def sink_node(
     if callable(topic):
         selector = user_function(topic, "to", ("key", "value"), context=True)
         if selector.columnar:
-            raise TopologyError(f"to at {caller()}: a topic is chosen for each record; take @columnar away")
+            raise TopologyError(f"to at {caller()}: a topic is chosen for each record; remove @columnar")
         return nodes.DynamicSink(selector=selector, makes_topics=create, **at)
     check_topic(topic, "the topic of to", "or a function of (key, value) or (key, value, context) that gives it")
     if not create:
         raise TopologyError(
-            f"to at {caller()}: create=False is for topics that a function chooses; {topic!r} is made when the "
+            f"to at {caller()}: create=False is for topics that a function chooses; {topic!r} is created when the "
             "application starts, if it does not exist"
         )
     return nodes.Sink(topic=topic, **at)

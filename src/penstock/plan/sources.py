@@ -22,7 +22,7 @@ def pattern_of(topic: Any) -> str | None:
         return None
     if not isinstance(topic.pattern, str) or topic.flags & ~re.UNICODE:
         raise TopologyError(
-            f"the pattern {topic!r} at {caller()} must be one of text without flags; write flags into it, as (?i)"
+            f"the pattern {topic!r} at {caller()} must be a text pattern without flags; write flags inside it, as (?i)"
         )
     return topic.pattern
 
@@ -37,5 +37,5 @@ def check_patterns(declared: Sequence[Node]) -> None:
             for topic in matching(one.pattern, other.source_topics if other.pattern is None else ()):
                 raise TopologyError(
                     f"the pattern {one.pattern!r} at {one.where} matches topic {topic!r}, which the step at "
-                    f"{other.where} reads or repartitions through by its name; change the one or the other"
+                    f"{other.where} reads or repartitions through by its name; change one of the two"
                 )

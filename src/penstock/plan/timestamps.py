@@ -69,8 +69,8 @@ def timestamp_of(given: Timestamp | None, value: Serde, unit: str | None = None)
     if unit is not None:
         got = "there is no timestamp=" if given is None else "timestamp= is none"
         raise TopologyError(
-            f"timestamp_unit at {caller()} is of times in a field of the value, and {got}: name a field; functions and "
-            "extractors give milliseconds or a datetime themselves"
+            f"timestamp_unit at {caller()} is for times in a field of the value, but {got}: name a field; functions "
+            "and extractors return milliseconds or a datetime"
         )
     if given is not None and is_extractor(given):
         return extractor_of(given)

@@ -32,9 +32,11 @@ def check_named(declared: tuple[Node, ...], stores: Mapping[Node, StoreSpec]) ->
     """
     if found := [*_stores(stores.items()), *_topics(declared)]:
         raise TopologyError(
-            "require_names is set, and these have generated names, whose numbers move when steps in front of them come "
-            "or go (KIP-1111):\n  " + "\n  ".join(found) + "\nWhere there is state, have the first start under the "
-            "new names go on with it: rename={old: new}"
+            "require_names is set, but these have generated names, whose numbers change when earlier steps are added "
+            "or removed (KIP-1111):\n  "
+            + "\n  ".join(found)
+            + "\nIf there is state already, the first start under the new "
+            "names keeps it with rename={old: new}"
         )
 
 

@@ -55,9 +55,9 @@ def check_has_tasks(subs: Sequence[SubTopology]) -> None:
     if subs and all(sub.is_global for sub in subs):
         node = subs[0].parts[0].node
         raise TopologyError(
-            f"the topology has nothing but what every task has a copy of, such as the table at {node.where}, and there "
-            "is no task: add the stream that looks into it, or read the topic with builder.table(topic, store=...), "
-            "whose rows can be asked for as well"
+            f"the topology has only global tables and stores, such as the one at {node.where}, so there is no task to "
+            "run: add the stream that reads it, or read the topic with builder.table(topic, store=...), whose rows can "
+            "be queried, too"
         )
 
 
@@ -111,8 +111,8 @@ def _known_stores(declared: Sequence[Node], facts: TableFacts) -> None:
                 has = ", ".join(map(repr, [*facts.added, *tables])) or "none"
                 raise TopologyError(
                     f"the processor {node.name} at {node.where} is connected to a store {name!r}, which is not added "
-                    f"yet; the stores are {has}. Add it with builder.add_state_store(...), or let the table that it "
-                    "belongs to have that name (store=...)"
+                    f"yet; the stores are {has}. Add it with builder.add_state_store(...), or give this name to the "
+                    "table that it belongs to (store=...)"
                 )
 
 
@@ -170,7 +170,7 @@ def _grace_of_join(node: nodes.StreamTableJoin, grace: int, facts: TableFacts) -
     if node.table not in facts.versioned:
         raise TopologyError(
             f"the join {node.name!r} at {node.where} has a grace period of {grace} ms, but its table is not versioned: "
-            "what was valid at a record's time is not known any more when the record has waited. Keep the table in a "
+            "when a record has waited, the value that was valid at its time is no longer known. Keep the table in a "
             "versioned store, with Materialized.as_versioned(name, history_retention=...), or join without grace"
         )
     for table in facts.looked_up_tables(node.table):
@@ -187,9 +187,9 @@ def _no_first_of_sessions(join: Node, tables: Sequence[Node]) -> None:
     for table in tables:
         if isinstance(table, nodes.SessionDistinct):
             raise TopologyError(
-                f"the join {join.name!r} at {join.where} looks into the first records of sessions, made at "
-                f"{table.where}: a session that grows gets another key in their store, of which the table says "
-                "nothing. Keep what it says in a store of its own, with to_stream().to_table(), and join that"
+                f"the join {join.name!r} at {join.where} looks up values in the first records of sessions, made at "
+                f"{table.where}: a session that grows gets a new key in their store, which the table does not report. "
+                "Keep its changes in a store of their own, with to_stream().to_table(), and join that table"
             )
 
 
@@ -197,23 +197,23 @@ def _complete_join(node: Node, facts: TableFacts) -> None:
     unversioned = [table for table in node.parents if table not in facts.versioned]
     if unversioned:
         raise TopologyError(
-            f"the join {node.name!r} at {node.where} is to be complete, but its {_side(node, unversioned[0])} table, "
-            f"made at {unversioned[0].where}, is not versioned: what it held before is not known any more when a "
-            "record comes out of order. Keep it in a versioned store, with Materialized.as_versioned(name, "
-            "history_retention=...), or join without versioned_join"
+            f"the join {node.name!r} at {node.where} is complete, but its {_side(node, unversioned[0])} table, made at "
+            f"{unversioned[0].where}, is not versioned: its earlier values are no longer known when a record arrives "
+            "out of order. Keep it in a versioned store, with Materialized.as_versioned(name, history_retention=...), "
+            "or join without versioned_join"
         )
     if node.store is not None and not node.store.is_versioned:
         raise TopologyError(
-            f"the join {node.name!r} at {node.where} is complete: it also sends corrected results of the past, which "
-            f"would take the places of the newest ones in the unversioned store {node.store.name!r}. Keep it with "
-            "Materialized.as_versioned(name, history_retention=...), or nowhere"
+            f"the join {node.name!r} at {node.where} is complete: it also sends corrected past results, which would "
+            f"overwrite the newest ones in the unversioned store {node.store.name!r}. Keep it with "
+            "Materialized.as_versioned(name, history_retention=...), or without a store"
         )
     shared = set.intersection(*(set(facts.looked_up_tables(table)) for table in node.parents))
     if shared and node in facts.sends_old and node not in facts.stores:
         raise TopologyError(
-            f"the join {node.name!r} at {node.where} is complete, and both of its sides are made from the table of "
-            f"{next(iter(shared)).where}, so that one record changes both: what the result was before each of the two "
-            "changes, which a step behind the join has to know, only a store of it can tell. Keep the result with "
+            f"the join {node.name!r} at {node.where} is complete, and both of its sides are made from the table at "
+            f"{next(iter(shared)).where}, so that one record changes both. A later step needs the result from before "
+            "each of the two changes, which only a store has. Keep the result with "
             "materialized=Materialized.as_versioned(name, history_retention=...)"
         )
 
@@ -229,9 +229,9 @@ def _suppressed_versions(node: Node) -> None:
     assert origin.store is not None
     raise TopologyError(
         f"{node.name!r} at {node.where} suppresses updates of a versioned table: it is kept in the versioned store "
-        f"{origin.store.name!r} since {origin.where}, and every version of it counts (KIP-914). Suppress the "
-        "table before it is materialized as versioned, or materialize it anew in an unversioned store: filter or "
-        "map_values with store=<name>"
+        f"{origin.store.name!r} since {origin.where}, and every version of it counts (KIP-914). Suppress the table "
+        "before it is materialized as versioned, or materialize it again in an unversioned store: filter or map_values "
+        "with store=<name>"
     )
 
 
@@ -241,9 +241,9 @@ def _versions_with_context(node: Node) -> None:
     function = node.function
     if isinstance(function, UserFunction) and function.wants_context and not node.materialized:
         raise TopologyError(
-            f"the function {function.name} of {node.name!r} at {node.where} asks for the context of a record, so what "
-            "it gives has to be kept, and the table is versioned: say whether that is to be versioned too, with "
-            "materialized=Materialized.as_versioned(name, history_retention=...), or not, with store=<name>"
+            f"the function {function.name} of {node.name!r} at {node.where} asks for the context of a record, so its "
+            "results must be kept, and the table is versioned: to make the results versioned, too, use "
+            "materialized=Materialized.as_versioned(name, history_retention=...); otherwise use store=<name>"
         )
 
 
@@ -255,15 +255,15 @@ def _shapes_of_stores(facts: TableFacts) -> None:
             continue  # the user's processor decides what to put there
         if spec.supplier is not None and needed != "a key-value store":
             raise TopologyError(
-                f"the store {spec.name!r} at {node.where} is one of your own, and these keep the value of each key; "
-                f"what is kept here needs {needed}: give a name, or one that Stores describes. Its results can go "
-                "into a store of your own behind it, by to_stream(mapper).to_table(...), under keys that say the "
-                "window. Nothing was started"
+                f"the store {spec.name!r} at {node.where} is one of your own, which keeps one value for each key, but "
+                f"this step needs {needed}: give a name, or a store from Stores. Its results can go into your own "
+                "store afterwards, with to_stream(mapper).to_table(...), under keys that include the window. Nothing "
+                "was started"
             )
         if spec.shape is not None and _DESCRIBED[spec.shape] != needed:
             raise TopologyError(
-                f"the store {spec.name!r} at {node.where} is {_DESCRIBED[spec.shape]}, but what is kept there needs "
-                f"{needed}: take one that Stores describes as such, or just give the store's name"
+                f"the store {spec.name!r} at {node.where} is {_DESCRIBED[spec.shape]}, but this step needs {needed}: "
+                "take such a store from Stores, or give only the store's name"
             )
 
 
@@ -285,8 +285,8 @@ def _no_versions(node: nodes.WindowedAggregate) -> None:
 def _length(node: Node, retention: int) -> None:
     if retention > MAX_MS:
         raise TopologyError(
-            f"the windows of {node.name!r} at {node.where} and their grace period need {retention} ms, more than the "
-            f"{MAX_MS} ms that times go up to; use a shorter grace period"
+            f"the windows of {node.name!r} at {node.where} and their grace period need {retention} ms, more than "
+            f"{MAX_MS} ms, the largest time; use a shorter grace period"
         )
 
 

@@ -134,7 +134,7 @@ class UnlimitedWindows(KafkaNames):
 
     def until(self, duration: Duration) -> Self:
         """Refused: an unlimited window is kept forever."""
-        raise ConfigError(f"until({duration!r}) cannot be set for unlimited windows: they are kept for ever")
+        raise ConfigError(f"until({duration!r}) cannot be set for unlimited windows: they are kept forever")
 
 
 @dataclass(frozen=True)

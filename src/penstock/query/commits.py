@@ -170,8 +170,8 @@ class StoredCommits(Commits):
     def shape(self, name: str, manifest: Manifest) -> StoreShape:
         if not self.shapes(manifest) and ((start := self.start_of(manifest)) is None or start.topology is None):
             raise ConfigError(
-                f"the checkpoint {self.storage.shown} does not say what its stores are: a version before this one "
-                "wrote it. Start the application once with this version"
+                f"the checkpoint {self.storage.shown} does not describe its stores: an earlier version wrote it. Start "
+                "the application once with this version"
             )
         return super().shape(name, manifest)
 

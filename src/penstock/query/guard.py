@@ -53,8 +53,8 @@ def check_access(host: str, token: str | None, is_open: bool = False) -> None:
         raise ConfigError("there is a token, and --no-token as well; give one of them")
     if not is_local(host) and token is None and not is_open:
         raise ConfigError(
-            f"at {host} all who reach this machine could read all stores and topics: give a token that they need, in a "
-            "file (--token-file) or the variable PENSTOCK_TOKEN; or say that everybody may read, with --no-token"
+            f"at {host}, everybody who reaches this machine could read all stores and topics: set a token in a file "
+            "(--token-file) or the variable PENSTOCK_TOKEN, or let everybody read with --no-token"
         )
 
 

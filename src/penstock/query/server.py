@@ -112,7 +112,7 @@ class Cursors:
         if found is None or found.view.name != store or found.until < time.monotonic():
             raise WrongRequestError(
                 410,
-                f"there is no cursor {name!r} of the store {store!r}: it is good for one page, within "
+                f"there is no cursor {name!r} of the store {store!r}: it is valid for one page, for "
                 f"{_CURSOR_SECONDS:.0f} seconds. Ask for the first page again, without cursor",
             )
         return found
@@ -253,7 +253,7 @@ def _asked(view: AnyView, request: Request) -> _Asked:
     given = request.query_params
     prefix = given.get("prefix")
     if prefix is not None and ("from" in given or "to" in given):
-        raise WrongRequestError(400, "prefix goes without from and to")
+        raise WrongRequestError(400, "prefix cannot be combined with from and to")
     low, high = (None if given.get(name) is None else key_of(view.shape.key, given[name]) for name in ("from", "to"))
     reverse = given.get("reverse", "false").lower()
     if reverse not in ("true", "false", "1", "0"):
@@ -273,7 +273,7 @@ def _arrow(view: AnyView, request: Request) -> Response:
     from starlette.responses import StreamingResponse
 
     if request.query_params:
-        raise WrongRequestError(400, "Arrow is of whole stores: leave the parameters out, or ask for JSON")
+        raise WrongRequestError(400, "Arrow returns whole stores: leave the parameters out, or ask for JSON")
     return StreamingResponse(_stream(view), media_type=ARROW, headers={"penstock-commit": str(view.commit)})
 
 

@@ -177,7 +177,7 @@ class Database:
         try:
             self.abandon()
         except Exception as error:  # background work has met a damaged table
-            _log.warning("the state database %s is damaged, and is made anew at the next start: %s", self.path, error)
+            _log.warning("the state database %s is damaged, and is rebuilt at the next start: %s", self.path, error)
             distrust(self.path, str(error))
             return
         tables = [path.name for path in self.path.glob("*.sst")]

@@ -78,10 +78,10 @@ def believed(folder: Path, found: Owner, own: Owner, commit: int) -> tuple[bool,
     reason = stranger(found, own, commit)
     if reason:
         _log.warning(
-            "the state database %s %s; it is a copy, and made anew from the checkpoint. Nothing is lost", folder, reason
+            "the state database %s %s; it is a copy, and rebuilt from the checkpoint. Nothing is lost", folder, reason
         )
     elif not found.task:
-        _log.info("the state database %s does not say whose it is: it is made anew, once", folder)
+        _log.info("the state database %s does not say whose it is: it is rebuilt, once", folder)
     return not reason and bool(found.task), not reason or found.task not in ("", own.task)
 
 
@@ -92,7 +92,7 @@ def take_folder(folder: Path, own: Owner) -> None:
         return
     if found is not None:
         _log.warning(
-            "the folder %s of users' stores %s; they are made anew from the checkpoint. Nothing is lost",
+            "the folder %s of users' stores %s; they are rebuilt from the checkpoint. Nothing is lost",
             *(folder, stranger(found, own, -1) or "does not say whose it is"),
         )
         remove_tree(folder)

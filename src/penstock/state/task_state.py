@@ -185,8 +185,8 @@ class TaskState:
             raise StoreError(
                 f"the state database {self._folder} is at commit {at}, but the newest manifest is of commit {commit}: "
                 "manifests are missing, or the checkpoint was brought back from an older back-up. Nothing was changed. "
-                f"Restore the missing manifests. If it is to go on from commit {commit}, remove {self._folder.parent}: "
-                "it has copies, which are made anew from the checkpoint"
+                f"Restore the missing manifests. To continue from commit {commit} instead, remove "
+                f"{self._folder.parent}: it has only copies, which are rebuilt from the checkpoint"
             )
         if at >= self.snapshot:
             return database
@@ -210,7 +210,7 @@ class TaskState:
         try:
             return Database(self._folder, self._settings.block_cache_bytes)
         except DamagedStateError as error:
-            _log.warning("%s; it is a copy, and made anew from the checkpoint. Nothing is lost", str(error))
+            _log.warning("%s; it is a copy, and rebuilt from the checkpoint. Nothing is lost", str(error))
             self._context.had_database = True
         return None
 
@@ -445,7 +445,7 @@ class TaskState:
                 self._take_uploaded(waits=True)
                 self._database.close()
             except DamagedStateError as error:
-                _log.warning("%s; it is a copy, and made anew at the next start. Nothing is lost", str(error))
+                _log.warning("%s; it is a copy, and rebuilt at the next start. Nothing is lost", str(error))
                 self.distrust(str(error))
         self._let_go()
 

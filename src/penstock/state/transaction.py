@@ -101,7 +101,7 @@ class AbstractTransaction(Transaction, Generic[S]):
         if self._ended:
             raise StoreError(
                 f"this transaction of the store {self.name!r} was {self._ended} and cannot be read or written any "
-                "more; begin another one with new_transaction(). What was committed is safe"
+                "more; begin another one with new_transaction(). Committed data is safe"
             )
 
     def new_transaction(self) -> StateStore:

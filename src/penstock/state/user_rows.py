@@ -55,8 +55,8 @@ class UserRows:
             for key, value in getattr(self._store.transaction, method)(low, high):
                 if before is not None and (key > before if reverse else key < before):
                     raise StoreError(
-                        f"{_named(self._store)} gave the key {key!r} behind {before!r}: {method} has to give rows in "
-                        f"the order of the keys' bytes{', backwards' if reverse else ''}. Sort them. What was "
+                        f"{_named(self._store)} returned the key {key!r} after {before!r}: {method} must return rows "
+                        f"in the order of the keys' bytes{', backwards' if reverse else ''}. Sort them. What was "
                         "committed is safe"
                     )
                 before = key
@@ -114,7 +114,7 @@ class UserRows:
         if not isinstance(value, _HOLDS):
             raise StoreError(
                 f"{_named(self._store)} gave {value!r} for the key {key!r}: values are bytes, as they were put, or "
-                "None for a key without one. What was committed is safe"
+                "None for a key without one. Committed data is safe"
             )
         return bytes(value) if self._keeps_timestamps else _NO_TIMESTAMP + bytes(value)
 
@@ -141,6 +141,6 @@ def told(store: StateStore, method: str) -> Iterator[None]:
         last = traceback.extract_tb(error.__traceback__)[-1]
         raise StoreError(
             f"{_named(store)} failed in {method} at {last.filename}:{last.lineno}: {type(error).__name__}: {error}. "
-            "What was committed is safe: correct the class or what it stands on and start again, and the store gets "
-            "what it lacks"
+            "Committed data is safe: fix the class or its medium and start again, and the store receives the "
+            "missing rows"
         ) from error

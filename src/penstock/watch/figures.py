@@ -64,8 +64,8 @@ class Application:
             start = self._stores.commits.start_of(manifest)
             if start is None or start.picture is None:
                 raise ConfigError(
-                    "the checkpoint does not say what the topology is: a version before this one wrote it. Start the "
-                    "application once with this version"
+                    "the checkpoint does not describe the topology: an earlier version wrote it. Start the application "
+                    "once with this version"
                 )
             self._start = manifest.start, start
             self._history = None

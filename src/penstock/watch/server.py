@@ -124,7 +124,7 @@ class Page:
         return Response(text, headers={"content-type": media_type})
 
     async def events(self, request: Request) -> Response:
-        """The figures after each commit, as server-sent events."""
+        """The figures at short intervals, as server-sent events."""
         from starlette.responses import StreamingResponse
 
         with self._lock:

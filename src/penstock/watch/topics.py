@@ -72,7 +72,7 @@ class TopicLook:
             TopicNotFoundError: there is no such topic.
         """
         if self._log is None:
-            raise ConfigError("it is not known where the topics are; say so with --log-dir")
+            raise ConfigError("the place of the topics is not known; give it with --log-dir")
         info, found = self._log.topic(topic), []
         starts, ends = self._log.start_offsets(topic), self._log.end_offsets(topic)
         for partition, (start, end) in enumerate(zip(starts, ends, strict=True)):

@@ -189,7 +189,7 @@ def test_both_sides_need_keys_of_one_type():
 
 def test_both_sides_belong_to_one_builder():
     left, right = StreamsBuilder().table("A"), StreamsBuilder().table("B")
-    with pytest.raises(TopologyError, match="what two builders have made"):
+    with pytest.raises(TopologyError, match="streams or tables of two builders"):
         left.join(right, lambda one, other: one)
 
 

@@ -113,7 +113,7 @@ def test_forwarding_to_a_step_that_is_not_there_says_which_are(run: Run):
     stream.process(lambda record, context: context.forward(record, child="larg")).filter(
         lambda key, value: True, name="large"
     ).to("out")
-    with pytest.raises(ProcessingError, match=r"forwards to 'larg', but there is no such step behind it.*'large'"):
+    with pytest.raises(ProcessingError, match=r"forwards to 'larg', but no such step follows it.*'large'"):
         run(builder, ROWS).output()
 
 

@@ -113,7 +113,7 @@ class ForwardingInAPunctuation(Labelled):
         (Forwarding, "cannot forward; it returns the value"),
         (ForwardingFirst, "cannot forward; it returns the value"),
         (ForwardingInAPunctuation, "cannot forward; it returns the value"),
-        (SchedulingLater, "schedules punctuations in init, and not while it makes a value"),
+        (SchedulingLater, "may schedule punctuations only in init, not while it makes a value"),
     ],
 )
 def test_a_transformer_does_not_forward_and_schedules_in_init_only(run: Run, transformer, message):
@@ -197,7 +197,7 @@ def test_one_that_is_looked_into_without_a_store_of_its_own_is_refused():
     counts = Stores.persistent_key_value_store("counts")
     builder.add_state_store(Stores.key_value_store_builder(counts, str, int))
     builder.stream("s", value=int).join(table, lambda one, other: other, value=str).to("joined")
-    with pytest.raises(ProcessingError, match=r"looked into without a store of its own.*store="):
+    with pytest.raises(ProcessingError, match=r"other steps read its table without a store.*store="):
         TopologyTestDriver(builder.build())
 
 

@@ -141,7 +141,7 @@ def versioned(builder: StreamsBuilder):
 def test_of_a_versioned_table_it_is_asked_whether_the_results_are_versioned():
     builder = StreamsBuilder()
     versioned(builder).map_values(place).to_stream().to("out")
-    with pytest.raises(TopologyError, match=r"asks for the context.*say whether that is to be versioned too"):
+    with pytest.raises(TopologyError, match=r"asks for the context.*to make the results versioned, too"):
         builder.build()
 
 
@@ -165,5 +165,5 @@ def test_where_a_row_was_cannot_depend_on_the_record():
 
 def test_a_complete_join_cannot_ask():
     table = versioned(StreamsBuilder())
-    with pytest.raises(TopologyError, match="makes results of the past anew, whose records are not known any more"):
+    with pytest.raises(TopologyError, match="corrects past results, whose records are no longer known"):
         table.join(table, lambda left, right, context: left, versioned_join="complete")

@@ -70,7 +70,7 @@ def test_windows_that_overlap_are_refused_with_the_reason(windows, kind):
 def test_distinct_has_no_final_results():
     _, stream = source(value=str)
     windows = stream.group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(10))
-    with pytest.raises(TopologyError, match="take emit_strategy"):
+    with pytest.raises(TopologyError, match="remove emit_strategy"):
         windows.emit_strategy(EmitStrategy.on_window_close()).distinct()
 
 
@@ -148,7 +148,9 @@ SESSIONS = SessionWindows.of_inactivity_gap_and_grace(5, 10)
 def test_first_records_of_sessions_are_not_looked_into(method):
     builder = StreamsBuilder()
     joined_to(windows_of(builder, "A", SESSIONS).count(), method, windows_of(builder, "B", SESSIONS).distinct())
-    with pytest.raises(TopologyError, match=r"looks into the first records of sessions.* with to_stream\(\)\.to_table"):
+    with pytest.raises(
+        TopologyError, match=r"looks up values in the first records of sessions.* with to_stream\(\)\.to_table"
+    ):
         builder.build()
 
 

@@ -198,7 +198,7 @@ class Context:
             raise ProcessingError(
                 f"{node} failed on the record at topic {at.topic!r}, partition {at.partition}, offset {at.offset} "
                 f"({describe(error)}), and then the handler of {kind} errors did: {describe(problem)}\n"
-                "  nothing of this batch was committed; mend the handler and start again"
+                "  nothing of this batch was committed; fix the handler and start again"
             ) from problem
 
 

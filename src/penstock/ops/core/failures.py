@@ -17,7 +17,7 @@ from penstock.record import Windowed
 from penstock.serdes import UNSAID, Serde
 
 _SAFE = (
-    "  nothing of this batch was committed; mend the function or the record, or set on_error to 'skip' or "
+    "  nothing of this batch was committed; fix the function or the record, or set on_error to 'skip' or "
     "'dead_letter:<topic>', and start again"
 )
 

@@ -119,7 +119,7 @@ class Caller:
             raise ProcessingError(
                 f"{self.node}: the columnar function {self.function.name} at {self.function.location()} failed on a "
                 f"chunk of {len(batch)} records: {describe(error)}\n"
-                "  nothing of this batch was committed; mend the function and start again"
+                "  nothing of this batch was committed; fix the function and start again"
             ) from error
 
     def predicate(self, batch: Batch) -> tuple[Batch, BoolArray]:

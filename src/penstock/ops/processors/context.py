@@ -114,7 +114,7 @@ class TaskProcessorContext(KafkaNames, telling=False):
             has = ", ".join(map(repr, self._stores)) or "none"
             raise ProcessingError(
                 f"the processor {self._node} is not connected to a store {name!r}; its stores: {has}. Name the store "
-                "behind the processor in process(...), or let the supplier's stores() give its builder"
+                "after the processor in process(...), or return its builder from the supplier's stores()"
             ) from None
 
     def schedule(self, interval: Duration, type: PunctuationType, callback: Callable[[int], object]) -> Punctuation:
@@ -246,8 +246,8 @@ class TaskProcessorContext(KafkaNames, telling=False):
         if child not in self._children:
             has = ", ".join(map(repr, self._children)) or "none"
             raise ProcessingError(
-                f"the processor {self._node} forwards to {child!r}, but there is no such step behind it; those behind "
-                f"it: {has}. Steps get their names by name=..."
+                f"the processor {self._node} forwards to {child!r}, but no such step follows it; the steps after it: "
+                f"{has}. Give a step its name with name=..."
             )
         return self._children[child]
 

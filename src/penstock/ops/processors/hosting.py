@@ -74,7 +74,7 @@ class Hosting(Operator):
             lines = "".join(f"\n  the line: {line}" for line in users_lines(error))
             raise ProcessingError(
                 f"{self.node} could not be made ready: {describe(error)}{lines}\n  nothing of this batch was "
-                "committed; mend the processor's supplier or its init, and start again"
+                "committed; fix the processor's supplier or its init, and start again"
             ) from error
         return made
 

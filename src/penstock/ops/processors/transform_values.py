@@ -50,8 +50,8 @@ class TransformValues(Hosting, TableMapValues):
         self._check_only_returns()
         if self.own.has_scheduled and not self._is_step:
             raise ProcessingError(
-                f"{self.node}: the transformer schedules punctuations, and its table is looked into without a store of "
-                "its own, so that each who looks has a transformer; keep the table: transform_values(..., store=...)"
+                f"{self.node}: the transformer schedules punctuations, but other steps read its table without a store, "
+                "each through a transformer of its own; give the table a store: transform_values(..., store=...)"
             )
         self.own.has_scheduled = False
 
@@ -162,8 +162,8 @@ class TransformValues(Hosting, TableMapValues):
         """Refuse a transformer that scheduled a punctuation while transforming a row."""
         if self.own.has_scheduled:
             raise ProcessingError(
-                f"{self.node}: a transformer of transform_values schedules punctuations in init, and not while it "
-                "makes a value; schedule one there, and keep in a store what it is to do"
+                f"{self.node}: a transformer of transform_values may schedule punctuations only in init, not while it "
+                "makes a value; schedule one there, and keep its work in a store"
             )
 
     def _transformed(self, key: Any, value: Any) -> Any:

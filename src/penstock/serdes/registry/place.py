@@ -41,16 +41,16 @@ class SchemaRegistry:
             raise ConfigError(f"SchemaRegistry(url): write it like 'http://host:8081'{shown}")
         if "@" in url or "?" in url:
             raise ConfigError(
-                "SchemaRegistry(url): user and password do not belong into the URL, which is shown and written down; "
-                "give the option basic.auth.user.info as 'env:NAME' or 'file:PATH', where user:password stands"
+                "SchemaRegistry(url): user and password must not be in the URL, which is shown and stored; give the "
+                "option basic.auth.user.info as 'env:NAME' or 'file:PATH', where user:password stands"
             )
         self.url = url
         self._options = {name: option_text(value) for name, value in (options or {}).items()}
         for name, value in self._options.items():
             if name in _SECRETS and not is_elsewhere(value):
                 raise ConfigError(
-                    f"the schema registry option {name} is a secret, which would be written down with the program: "
-                    "give it as 'env:NAME' or 'file:PATH'"
+                    f"the schema registry option {name} is a secret, which would be stored with the program: give it "
+                    "as 'env:NAME' or 'file:PATH'"
                 )
 
     def options(self, environment: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -93,17 +93,17 @@ class UserStore(KeyValueStore):
             raise StoreError(
                 f"the store {self.name!r} is at commit {at} of {context.changelog(self.name).topic}, but the newest "
                 f"manifest is of commit {context.newest}: manifests are missing, or the checkpoint was brought back "
-                "from an older back-up. Nothing was changed. Restore the missing manifests. If it is to go on from "
-                f"commit {context.newest}, have the store begin empty: it gets its rows back from the checkpoint "
+                "from an older back-up. Nothing was changed. Restore the missing manifests. To continue from commit "
+                f"{context.newest} instead, let the store begin empty: it gets its rows back from the checkpoint "
                 f"(remove {context.state_dir} if its files are there)"
             )
         families = () if context.database is None else context.database.families()
         is_new = self.name not in families and not context.had_database
         if at is None and is_new and not self._rows.is_empty:
             raise StoreError(
-                f"the store {self.name!r} of task {context.task_id} has rows, and nothing says that this application "
-                "has written them: they would be lost, since a store holds what its changelog does. Have it begin "
-                "empty, or bring the rows in through a topic. Nothing was changed"
+                f"the store {self.name!r} of task {context.task_id} has rows, but nothing shows that this application "
+                "wrote them: they would be lost, since a store must equal its changelog. Let it begin empty, or load "
+                "the rows through a topic. Nothing was changed"
             )
 
     def _position(self, context: TaskContext) -> int | None:
@@ -213,8 +213,8 @@ def supplied(supplier: Any, name: str) -> KeyValueInterface[bytes, bytes]:
     kind, where = f"{type(made).__module__}.{type(made).__qualname__}", f"the store {name!r}"
     if not isinstance(made, KeyValueInterface):
         raise ConfigError(
-            f"{where}: get() of its supplier gave {made!r}. It has to be of a class that extends "
-            "penstock.KeyValueStore, which says what it is asked; nothing was started"
+            f"{where}: get() of its supplier gave {made!r}. It must be of a class that extends penstock.KeyValueStore; "
+            "nothing was started"
         )
     if getattr(made, "name", None) != name:
         raise ConfigError(
@@ -224,8 +224,8 @@ def supplied(supplier: Any, name: str) -> KeyValueInterface[bytes, bytes]:
     for fact in ("persistent", "is_open"):
         if callable(getattr(made, fact, None)):
             raise ConfigError(
-                f"{where}: {fact} of {kind} is a method, and a method counts as true whatever it would say. Write "
-                f"@property above it, or an attribute {fact} = True or False; nothing was started"
+                f"{where}: {fact} of {kind} is a method, which always counts as true. Write @property above it, or an "
+                f"attribute {fact} = True or False; nothing was started"
             )
     interface.warn_if_old(type(made))
     return made

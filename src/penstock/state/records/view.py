@@ -165,7 +165,7 @@ class RecordView(StateStore, Generic[S]):
             raise StoreError(
                 f"the store {self.name!r} can only be used while its processor works on a record or a punctuation; "
                 "it was kept beyond that, or handed to another thread. Use it inside process() and punctuations. "
-                "What was committed is safe"
+                "Committed data is safe"
             )
 
     def _scan(self, rows: Iterator[T]) -> KeyValueIterator[T]:
@@ -193,7 +193,7 @@ class KeyValueIterator(Iterator[T]):
         if self._view._chunk != self._chunk or not self._view._is_open:
             raise StoreError(
                 f"an iterator over the store {self._view.name!r} cannot be kept beyond the record or punctuation for "
-                "which it was made; make a list of what is needed later. What was committed is safe"
+                "which it was made; make a list of what is needed later. Committed data is safe"
             )
         return next(self._rows)
 
