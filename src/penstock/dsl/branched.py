@@ -1,4 +1,4 @@
-"""Splitting a stream into branches (KIP-418), and the streams that stand for them."""
+"""A stream that is being split into branches (KIP-418), and the streams that replace them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Chain = Callable[["KStream[Any, Any]"], "KStream[Any, Any] | None"]
 
 @dataclass(frozen=True)
 class Branched(Options):
-    """What a branch is called, and what is done with it where it is split off.
+    """The name of a branch, and the steps that follow it.
 
     >>> from penstock.testing import pipe
     >>> def twice(branch):
@@ -54,22 +54,23 @@ class Branched(Options):
 
     @option
     def as_(self, name: str) -> Branched:
-        """With a name, under which the branch is found."""
+        """With a name for the branch in the results."""
         return self._but(name=check_name(name))
 
     @option
     def with_function(self, chain: Chain, name: str | None = None) -> Branched:
-        """With a function of the branch that gives the stream to be found in its place; none, if it gives None."""
+        """With a function of the branch; the stream that it returns replaces the branch in the results. If it returns
+        None, the results have neither."""
         return self._chained(name, function=chain)
 
     @option
     def with_consumer(self, chain: Callable[[KStream[Any, Any]], Any], name: str | None = None) -> Branched:
-        """With a function that takes the branch and builds its steps; the branch is not among the results."""
+        """With a function that takes the branch and adds steps to it; the branch is not in the results."""
         return self._chained(name, consumer=chain)
 
     @option
     def with_name(self, name: str) -> Branched:
-        """With a name, under which the branch is found."""
+        """With a name for the branch in the results."""
         return self._but(name=check_name(name))
 
     def _chained(self, name: str | None, **chain: Any) -> Branched:
@@ -126,7 +127,7 @@ class BranchedKStream(KafkaNames, Generic[K, V]):
         name: str | Branched | None = None,
         branched: Branched | None = None,
     ) -> BranchedKStream[K, V]:
-        """A branch for the records that no earlier branch took and for which a function of (key, value) is true.
+        """Add a branch for the records that no earlier branch took and for which a function of (key, value) is true.
 
         Instead of a name it may be given a ``Branched``, alone as in Kafka Streams or as ``branched=``.
         """
@@ -137,9 +138,9 @@ class BranchedKStream(KafkaNames, Generic[K, V]):
     def default_branch(
         self, name: str | Branched | None = None, branched: Branched | None = None
     ) -> dict[str, KStream[K, V]]:
-        """A branch for all other records; all branches by name (a branch without a name by its number, this one 0).
+        """Add a branch for all other records, and return all branches by name (unnamed ones by number, this one 0).
 
-        It takes a ``Branched`` as ``branch`` does.
+        It takes a ``Branched`` like ``branch``.
         """
         if None in self._node.predicates:
             raise TopologyError(f"default_branch at {caller()}: the split at {self._node.where} has one already")
@@ -147,7 +148,7 @@ class BranchedKStream(KafkaNames, Generic[K, V]):
         return self._streams
 
     def no_default_branch(self) -> dict[str, KStream[K, V]]:
-        """Other records are dropped; all branches by name (a branch without a name by its number, from 1)."""
+        """Drop all other records, and return all branches by name (unnamed ones by number, from 1)."""
         return self._streams
 
     def _add(self, predicate: UserFunction | None, given: Branched, number: int) -> None:

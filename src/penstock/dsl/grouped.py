@@ -60,7 +60,7 @@ class KGroupedStream(KafkaNames, Generic[K, V]):
         name: str | None = None,
         windows: SessionWindows | None = None,
     ) -> KTable[Any, int]:
-        """How many records each key has; with ``windows``, how many each of its sessions has (KIP-94).
+        """The number of records of each key; with ``windows``, of each of its sessions (KIP-94).
 
         The text's own form is ``count(windows, store)``.
 
@@ -264,7 +264,7 @@ class KGroupedTable(KafkaNames, Generic[K, V]):
     def count(
         self, store: str | Materialized | None = None, materialized: Materialized | None = None, name: str | None = None
     ) -> KTable[K, int]:
-        """How many rows each group has.
+        """The number of rows in each group.
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.to_table().group_by(lambda key, city: (city, key)).count(),

@@ -46,7 +46,8 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
     def process(
         self, supplier: Any, *stores: str, key: Any = None, value: Any = None, name: str | None = None
     ) -> KStream[Any, Any]:
-        """What a processor of yours forwards: it sees the records one by one, and may keep state (KIP-820).
+        """Send each record through your processor, which may keep state; the result has the records that it forwards
+        (KIP-820).
 
         Its stores belong to the commit like everything else: what it writes, forwards and has read counts once, however
         often the machine fails. What it keeps in fields of its own is lost with the process.
@@ -74,7 +75,8 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
     def process_values(
         self, supplier: Any, *stores: str, value: Any = None, name: str | None = None
     ) -> KStream[K, Any]:
-        """What a processor forwards that leaves keys as they are, so that nothing is repartitioned behind it (KIP-820).
+        """Send each record through a processor that leaves keys unchanged, so that no repartition is needed after it
+        (KIP-820).
 
         Args:
             supplier: as for ``process``; records are forwarded under the key they came with, and none in punctuations.

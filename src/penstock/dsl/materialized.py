@@ -74,10 +74,10 @@ class Materialized(Options):
         each task, ``get()`` returns a new object of a class that extends ``penstock.KeyValueStore[bytes, bytes]``
         (KIP-892). It keeps tables without windows.
 
-        Of a store that is described, what it says goes: whether it is in memory, its retention, its segments.
+        A description from ``Stores`` decides whether the store is in memory, its retention and its segments.
 
         Raises:
-            ConfigError: it is a store that only processors can have: one that forgets entries, or keeps duplicates.
+            ConfigError: only processors can use the store: it evicts entries, or keeps duplicates.
 
         >>> from penstock import Stores
         >>> Materialized.as_(Stores.persistent_window_store("visits", "1 day", "1 hour")).retention_ms

@@ -1,4 +1,4 @@
-"""Where ``KStream.print`` writes, and how a record reads there."""
+"""The options of ``KStream.print``: the destination, and the text of a record."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.processor import RecordContext
 
 @dataclass(frozen=True)
 class Printed(Options):
-    """Where ``KStream.print`` writes, and how a record reads there.
+    """The destination of ``KStream.print``, and the text of a record.
 
     >>> Printed.to_file("seen.txt").with_label("orders").label
     'orders'

@@ -1,4 +1,4 @@
-"""Stores to be: what ``Stores`` describes, for ``Materialized.as_`` and, with types, for processors."""
+"""Descriptions of stores from ``Stores``, for ``Materialized.as_`` and, with types, for processors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.serdes import Serde
 
 @runtime_checkable
 class StoreSupplier(Protocol):
-    """What makes stores of one's own: their name, and a new store for each task.
+    """A supplier of your own stores: their name, and a new store for each task.
 
     >>> class Notes:
     ...     name = "notes"
@@ -32,7 +32,7 @@ class StoreSupplier(Protocol):
         """The store's name."""
 
     def get(self) -> Any:
-        """A new ``StateStore``, which nobody else uses."""
+        """A new ``StateStore``, for one task alone."""
 
 
 class Supplier(ABC):
@@ -49,7 +49,7 @@ class Supplier(ABC):
 
 @dataclass(frozen=True)
 class KeyValueStoreSupplier(Supplier):
-    """A key-value store to be; with ``max_entries`` it evicts the least recently used entries.
+    """A description of a key-value store; with ``max_entries`` it evicts the least recently used entries.
 
     >>> from penstock import Stores
     >>> Stores.lru_map("recent", 100)
@@ -68,7 +68,7 @@ class KeyValueStoreSupplier(Supplier):
 
 @dataclass(frozen=True)
 class VersionedStoreSupplier(Supplier):
-    """A versioned store to be: its name, how long its history reaches back, and how much time a segment covers.
+    """A description of a versioned store: its name, how far its history reaches back, and the length of a segment.
 
     >>> from penstock import Stores
     >>> Stores.persistent_versioned_key_value_store("prices", "1 day").history_retention_ms
@@ -92,7 +92,7 @@ class VersionedStoreSupplier(Supplier):
 
 @dataclass(frozen=True)
 class WindowStoreSupplier(Supplier):
-    """A window store to be: for how long it keeps windows, by their start, and how much time one of them covers.
+    """A description of a window store: how long it keeps windows, by their start, and the length of a window.
 
     >>> from penstock import Stores
     >>> Stores.persistent_window_store("counts", retention_period="1 day", window_size="1 hour").window_size_ms
@@ -120,7 +120,7 @@ class WindowStoreSupplier(Supplier):
 
 @dataclass(frozen=True)
 class SessionStoreSupplier(Supplier):
-    """A session store to be: for how long it keeps sessions, by their end, and how much time a segment covers.
+    """A description of a session store: how long it keeps sessions, by their end, and the length of a segment.
 
     >>> from penstock import Stores
     >>> Stores.persistent_session_store("visits", "1 day").retention_ms
@@ -171,8 +171,8 @@ class StoreBuilder:
     def with_caching_enabled(self) -> StoreBuilder:
         """Gather writes before they go to the store.
 
-        Penstock gathers those of a chunk either way, and a processor's store sends nothing on, so this changes nothing
-        that is seen.
+        Penstock gathers the writes of a chunk in any case, and a processor's store emits nothing, so this has no
+        visible effect.
         """
         return replace(self, caching=True)
 
@@ -184,15 +184,15 @@ class StoreBuilder:
         """Keep the store's changes with each commit, so that it can be restored (the default).
 
         Args:
-            config: settings of a changelog topic. Penstock has delta files in its place and does not need them.
+            config: settings of a changelog topic. Penstock uses delta files instead and ignores them.
         """
         return replace(self, logging=True, log_config=dict(config or {}))
 
     def with_logging_disabled(self) -> StoreBuilder:
         """Do without a changelog, as far as possible.
 
-        In Kafka Streams what is in such a store may get lost. Penstock keeps its changes with the commit all the same,
-        as there is no exactly-once without them: nothing is lost, and nothing else changes.
+        In Kafka Streams, such a store may lose its rows. Penstock keeps its changes with the commit anyway, since
+        exactly-once processing needs them: nothing is lost, and nothing else changes.
         """
         return replace(self, logging=False, log_config={})
 

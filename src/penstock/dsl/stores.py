@@ -31,7 +31,8 @@ class Stores(KafkaNames):
     >>> Stores.window_store_builder(supplier, str, int).name
     'visits'
 
-    A supplier may be one's own, too: anything with a ``name`` and a ``get`` that gives a new ``StateStore``.
+    You may also give a supplier of your own: any object with a ``name`` and a ``get`` that returns a new
+    ``StateStore``.
     """
 
     # --- suppliers -----------------------------------------------------------------------------------------------
@@ -49,7 +50,7 @@ class Stores(KafkaNames):
     def persistent_timestamped_key_value_store(name: str) -> KeyValueStoreSupplier:
         """A store of the latest value of every key with its timestamp, on disk, hot rows in memory.
 
-        In Kafka Streams that is another format than without timestamps; here there is one.
+        In Kafka Streams the format differs from that without timestamps; Penstock has a single format.
         """
         return KeyValueStoreSupplier(check_name(name))
 
@@ -60,12 +61,12 @@ class Stores(KafkaNames):
 
     @staticmethod
     def lru_map(name: str, max_cache_size: int) -> KeyValueStoreSupplier:
-        """A key-value store that has at most so many entries and forgets the one that was not used for longest.
+        """A key-value store with at most ``max_cache_size`` entries, which evicts the least recently used one.
 
-        It is in memory, and restored at a start with the order in which its entries were used.
+        It is in memory. A start restores it together with the order of use.
 
         Raises:
-            ConfigError: the size is no int, or negative.
+            ConfigError: the size is not an int, or is negative.
 
         >>> Stores.lru_map("recent", 1000).max_entries
         1000
@@ -102,7 +103,7 @@ class Stores(KafkaNames):
     def in_memory_versioned_key_value_store(
         name: str, history_retention: Duration, segment_interval: Duration | None = None
     ) -> VersionedStoreSupplier:
-        """A versioned store, as the persistent one, with all versions in memory and the same changelog."""
+        """A versioned store like the persistent one, with all versions in memory and the same changelog."""
         return _versioned(name, history_retention, segment_interval, in_memory=True)
 
     @staticmethod
@@ -113,7 +114,7 @@ class Stores(KafkaNames):
         retain_duplicates: bool = False,
         segment_interval: Duration | None = None,
     ) -> WindowStoreSupplier:
-        """A store of values by key and window, told by its start (KIP-328).
+        """A store of values by key and window, identified by its start (KIP-328).
 
         Args:
             name: the store's name.
@@ -144,7 +145,7 @@ class Stores(KafkaNames):
     ) -> WindowStoreSupplier:
         """A store of a value with its timestamp for every key and window, on disk.
 
-        In Kafka Streams that is another format than without timestamps; here there is one.
+        In Kafka Streams the format differs from that without timestamps; Penstock has a single format.
         """
         return _window(name, retention_period, window_size, retain_duplicates, segment_interval, in_memory=False)
 
@@ -152,14 +153,14 @@ class Stores(KafkaNames):
     def in_memory_window_store(
         name: str, retention_period: Duration, window_size: Duration, retain_duplicates: bool = False
     ) -> WindowStoreSupplier:
-        """A window store, as the persistent one, with all windows in memory; it iterates by time instead of by key."""
+        """A window store like the persistent one, with all windows in memory; it iterates by time instead of by key."""
         return _window(name, retention_period, window_size, retain_duplicates, None, in_memory=True)
 
     @staticmethod
     def persistent_session_store(
         name: str, retention_period: Duration, segment_interval: Duration | None = None
     ) -> SessionStoreSupplier:
-        """A store of values by key and session, told by its first and its last time (KIP-94).
+        """A store of values by key and session, identified by its first and its last time (KIP-94).
 
         Args:
             name: the store's name.
@@ -177,7 +178,7 @@ class Stores(KafkaNames):
 
     @staticmethod
     def in_memory_session_store(name: str, retention_period: Duration) -> SessionStoreSupplier:
-        """A session store, as the persistent one, with all sessions in memory."""
+        """A session store like the persistent one, with all sessions in memory."""
         return _session(name, retention_period, None, in_memory=True)
 
     # --- builders ------------------------------------------------------------------------------------------------
@@ -187,12 +188,12 @@ class Stores(KafkaNames):
         """A key-value store for processors.
 
         Args:
-            supplier: what ``Stores`` gives for a key-value store, or a supplier of one's own.
+            supplier: a key-value store of ``Stores``, or your own supplier.
             key: the type of keys, such as ``str``, or a serde.
             value: the type of values.
 
         Raises:
-            ConfigError: the supplier is one of another kind of store, or a type cannot be written.
+            ConfigError: the supplier is for another kind of store, or a type cannot be written.
 
         >>> Stores.key_value_store_builder(Stores.lru_map("recent", 100), str, dict).with_logging_disabled().logging
         False
@@ -201,7 +202,7 @@ class Stores(KafkaNames):
 
     @staticmethod
     def timestamped_key_value_store_builder(supplier: Any, key: Any, value: Any) -> StoreBuilder:
-        """A key-value store for processors whose values are ``ValueAndTimestamp``, as those of tables are."""
+        """A key-value store for processors with ``ValueAndTimestamp`` values, like those of tables."""
         return _builder(supplier, "timestamped_key_value", key, value)
 
     @staticmethod
@@ -216,7 +217,7 @@ class Stores(KafkaNames):
 
     @staticmethod
     def timestamped_window_store_builder(supplier: Any, key: Any, value: Any) -> StoreBuilder:
-        """A window store for processors whose values are ``ValueAndTimestamp``, as those of windowed tables are."""
+        """A window store for processors with ``ValueAndTimestamp`` values, like those of windowed tables."""
         return _builder(supplier, "timestamped_window", key, value)
 
     @staticmethod

@@ -61,7 +61,7 @@ class TimeWindowedKStream(KafkaNames, Generic[K, V]):
     def count(
         self, store: str | Materialized | None = None, materialized: Materialized | None = None, name: str | None = None
     ) -> KTable[Windowed[K], int]:
-        """How many records each key has in each window; the keys of the result are ``Windowed``."""
+        """The number of records of each key in each window; the keys of the result are ``Windowed``."""
         given = materialized_of(materialized, store)
         if not isinstance(self._windows, SlidingWindows):
             burn_count_name(self._grouped._graph, given)
@@ -191,7 +191,7 @@ class SessionWindowedKStream(KafkaNames, Generic[K, V]):
     def count(
         self, store: str | Materialized | None = None, materialized: Materialized | None = None, name: str | None = None
     ) -> KTable[Windowed[K], int]:
-        """How many records each session has; when sessions merge, those that went away get null values.
+        """The number of records in each session; when sessions merge, the replaced ones get null values.
 
         >>> from penstock.testing import pipe
         >>> sessions = SessionWindows.of_inactivity_gap_with_no_grace(5)

@@ -1,4 +1,4 @@
-"""What ``KTable.suppress`` holds back, for how long, and in how much memory (KIP-328)."""
+"""The options of ``KTable.suppress``: which updates to hold back, for how long, and in how much memory (KIP-328)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPILL_TO_DISK = "spill_to_disk"
 
 @dataclass(frozen=True)
 class BufferConfig(Options):
-    """How much a suppression may hold, and what it does when that is not enough.
+    """The size of a suppression's buffer, and what happens when it is full.
 
     Begin with one of :meth:`max_records`, :meth:`max_bytes` and :meth:`unbounded`.
 
@@ -40,17 +40,18 @@ class BufferConfig(Options):
 
     @option
     def max_records(self, count: int) -> EagerBufferConfig:
-        """At most so many keys; when there are more, the oldest go on early."""
+        """At most this many keys; further ones make the oldest leave early."""
         return cast(EagerBufferConfig, self._but(record_limit=_limit(count, "max_records")))
 
     @option
     def max_bytes(self, size: int | str) -> EagerBufferConfig:
-        """At most so many bytes (an int, or text such as ``"5 MB"``); when there are more, the oldest go on early."""
+        """At most this many bytes (an int, or text such as ``"5 MB"``); further ones make the oldest entries leave
+        early."""
         return cast(EagerBufferConfig, self._but(byte_limit=_limit(to_bytes(size, "max_bytes"), "max_bytes")))
 
     @option
     def unbounded(self) -> StrictBufferConfig:
-        """As much as comes."""
+        """No limit."""
         return self.with_no_bound()
 
     @same_kind
@@ -65,24 +66,25 @@ class BufferConfig(Options):
 
     @option
     def with_no_bound(self) -> StrictBufferConfig:
-        """Without limits, so that it is never full and nothing goes on early."""
+        """Without limits, so that the buffer is never full and no entry leaves early."""
         when_full = self.when_full if isinstance(self, StrictBufferConfig) else SHUT_DOWN
         return self._as(StrictBufferConfig, record_limit=None, byte_limit=None, when_full=when_full)
 
     @option
     def shut_down_when_full(self) -> StrictBufferConfig:
-        """Stop the application with an error rather than go on early; nothing is lost, and a restart with larger
-        limits goes on."""
+        """When the buffer is full, stop the application with an error rather than emit early; nothing is lost, and a
+        restart with larger limits continues."""
         return self._as(StrictBufferConfig, when_full=SHUT_DOWN)
 
     @option
     def spill_to_disk_when_full(self) -> StrictBufferConfig:
-        """Go on in the task's database on disk: the same results in the same order, and no more memory than this."""
+        """When the buffer is full, continue in the task's database on disk: the results and their order stay the same,
+        and memory stays within the limit."""
         return self._as(StrictBufferConfig, when_full=SPILL_TO_DISK)
 
     @option
     def emit_early_when_full(self) -> EagerBufferConfig:
-        """Send the oldest on early."""
+        """When the buffer is full, emit the oldest entries early."""
         return self._as(EagerBufferConfig, when_full=EMIT_EARLY)
 
     @same_kind
@@ -107,12 +109,12 @@ _Kind = TypeVar("_Kind", bound=BufferConfig)
 
 @dataclass(frozen=True)
 class EagerBufferConfig(BufferConfig):
-    """A buffer that keeps its limits and may send results on before their time."""
+    """A buffer that keeps its limits and may emit results early."""
 
 
 @dataclass(frozen=True)
 class StrictBufferConfig(BufferConfig):
-    """A buffer that never sends a result on before its time."""
+    """A buffer that never emits a result early."""
 
     when_full: str = SHUT_DOWN
 

@@ -146,7 +146,7 @@ class Topology(Declarations):
 
     @property
     def facts(self) -> TableFacts:
-        """Which steps have stores, and which send old values."""
+        """The facts about tables: which ones have a store, and which ones send old values."""
         return self._built.facts
 
     @property
@@ -346,7 +346,8 @@ class Topology(Declarations):
         name: str | None = None,
         **settings: Unpack[SettingsArguments],
     ) -> Callable[[DataFrame, int], None]:
-        """What takes each batch of a streaming DataFrame as the next commit of an application (docs/batch.md).
+        """Make a function that takes each batch of a streaming DataFrame as the next commit of an application
+        (docs/batch.md).
 
         Spark repeats a batch after a failure; it counts once, by the query and the number of the batch.
 

@@ -30,7 +30,7 @@ class TimeWindows(KafkaNames):
     advance_ms: int
     grace_period_ms: int
     maintain_ms: int | None = None
-    """What the deprecated ``until`` set."""
+    """The duration that the deprecated ``until`` has set."""
 
     closes: ClassVar[bool] = True
 
@@ -87,7 +87,7 @@ class TimeWindows(KafkaNames):
 
     @property
     def retention_ms(self) -> int:
-        """How long a store keeps a window unless it is told otherwise."""
+        """How long a store keeps a window by default."""
         return self.needed_retention_ms if self.maintain_ms is None else self.maintain_ms
 
 
@@ -180,12 +180,12 @@ class SlidingWindows(KafkaNames):
 
     @property
     def needed_retention_ms(self) -> int:
-        """How long a store must keep a window: the windows of the record before are needed to make new ones."""
+        """How long a store must keep a window: new windows are derived from those of the previous record."""
         return 2 * self.time_difference_ms + self.grace_period_ms
 
     @property
     def retention_ms(self) -> int:
-        """How long a store keeps a window unless it is told otherwise."""
+        """How long a store keeps a window by default."""
         return self.needed_retention_ms
 
 
@@ -206,7 +206,7 @@ class SessionWindows(KafkaNames):
     closes: bool = True
     """Whether late records are dropped; not so in KIP-94's own form."""
     maintain_ms: int | None = None
-    """What the deprecated ``until`` set."""
+    """The duration that the deprecated ``until`` has set."""
 
     @classmethod
     def of_inactivity_gap_with_no_grace(cls, inactivity_gap: Duration) -> Self:
@@ -255,7 +255,7 @@ class SessionWindows(KafkaNames):
 
     @property
     def retention_ms(self) -> int:
-        """How long a store keeps a session unless it is told otherwise."""
+        """How long a store keeps a session by default."""
         return self.inactivity_gap_ms + self.grace_period_ms if self.maintain_ms is None else self.maintain_ms
 
 
@@ -278,7 +278,7 @@ class JoinWindows(KafkaNames):
     after_ms: int
     grace_period_ms: int
     maintain_ms: int | None = None
-    """What the deprecated ``until`` set."""
+    """The duration that the deprecated ``until`` has set."""
 
     @classmethod
     def of_time_difference_with_no_grace(cls, time_difference: Duration) -> Self:
@@ -344,7 +344,7 @@ class JoinWindows(KafkaNames):
 
     @property
     def retention_ms(self) -> int:
-        """How long records are kept, and so how late one may be and still be joined."""
+        """How long records are kept, which limits how late a record may be and still be joined."""
         return self.size_ms + self.grace_period_ms
 
 

@@ -25,8 +25,8 @@ class ApplicationStores:
     """All stores of an application. There is one copy of each requested store, which all callers share.
 
     Args:
-        live: takes questions to the tasks of an application that runs at least once, so that views show what is not
-            committed yet, too; None for what is committed.
+        live: asks the tasks of an application that runs at least once, so that views show uncommitted writes, too; None
+            to show only committed ones.
 
     >>> def rows(streams):
     ...     stores = streams.stores()

@@ -33,7 +33,7 @@ class _Waiting(NamedTuple):
 
 
 class Health(msgspec.Struct, frozen=True):
-    """How an application is.
+    """The health of an application.
 
     Attributes:
         status: ``ok``; ``stalled`` when records have waited for a while and nothing moved; ``failed`` or ``ended``

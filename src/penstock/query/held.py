@@ -1,4 +1,4 @@
-"""What suppressions and windows that emit on close hold back, and when it will be emitted."""
+"""The entries that suppressions and windows that emit on close hold back, and when these are due."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class KeyValueView(View):
         return self._rows(self._now(), first, None if last is None else last + b"\x00", reverse)
 
     def reverse_range(self, low: Any = None, high: Any = None) -> Iterator[tuple[Any, Any, int]]:
-        """What ``range`` finds, the highest key first."""
+        """The rows of ``range``, the highest key first."""
         return self.range(low, high, reverse=True)
 
     def prefix_scan(
@@ -77,11 +77,11 @@ class KeyValueView(View):
         return self.range()
 
     def reverse_all(self) -> Iterator[tuple[Any, Any, int]]:
-        """What ``all`` gives, the highest key first."""
+        """The rows of ``all``, the highest key first."""
         return self.range(reverse=True)
 
     def approximate_num_entries(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return sum(1 for store in self._stores for _ in store.rows())
 
     def _dicts(self, choice: Choice = ALL_ROWS) -> Iterator[dict[str, Any]]:
@@ -121,7 +121,7 @@ class KeyValueView(View):
 
 
 class BufferView(View):
-    """What a suppression, or a join with a grace period, holds back, read only."""
+    """The entries that a suppression, or a join with a grace period, holds back, read only."""
 
     def all(self) -> Iterator[tuple[Any, Any, int]]:
         """Key, new value and timestamp of all updates that are held, in the order in which they will go."""
@@ -139,7 +139,7 @@ class BufferView(View):
                 yield keys, unpack(entries.values.data).new, entries.values.timestamps.tolist()
 
     def approximate_num_entries(self) -> int:
-        """How many updates are held."""
+        """The number of held updates."""
         if self._shape.format.is_numbered:
             return sum(len(keys) for keys, _, _ in self._held(self._now()))
         return sum(store.numbers.get("records", 0) for store in self._stores)

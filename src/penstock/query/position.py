@@ -79,7 +79,7 @@ class Position:
 
 @dataclass(frozen=True)
 class PositionBound:
-    """How far the input has to be processed for a result to be good enough.
+    """How far the input must be processed for a result to be accepted.
 
     >>> PositionBound.at(Position.empty().with_component("flights", 0, 41)).is_unbounded
     False

@@ -36,7 +36,7 @@ class SessionView(View):
     def backward_find_sessions(
         self, key: Any, earliest_end: Time = 0, latest_start: Time = MAX_MS
     ) -> Iterator[Session]:
-        """What ``find_sessions`` finds, the latest first."""
+        """The sessions of ``find_sessions``, the latest first."""
         return self.find_sessions(key, earliest_end, latest_start, reverse=True)
 
     def find_sessions_in_range(
@@ -52,7 +52,7 @@ class SessionView(View):
     def backward_find_sessions_in_range(
         self, low: Any, high: Any, earliest_end: Time = 0, latest_start: Time = MAX_MS
     ) -> Iterator[Session]:
-        """What ``find_sessions_in_range`` finds, the other way round."""
+        """The sessions of ``find_sessions_in_range``, in reverse order."""
         return self.find_sessions_in_range(low, high, earliest_end, latest_start, reverse=True)
 
     def fetch(self, key: Any, high: Any = ..., reverse: bool = False) -> Iterator[Session]:
@@ -77,7 +77,7 @@ class SessionView(View):
         return ((Windowed(*session), value) for session, value in rows)
 
     def approximate_num_entries(self) -> int:
-        """How many sessions there are."""
+        """The number of sessions."""
         return sum(1 for store in self._stores for _ in store.rows())
 
     def _dicts(self, choice: Choice = ALL_ROWS) -> Iterator[dict[str, Any]]:

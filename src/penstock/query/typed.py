@@ -1,4 +1,4 @@
-"""Typed queries (KIP-796 and those that followed it): what is asked for, and where from."""
+"""Typed queries (KIP-796 and its successors) and requests to stores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.times import Time
 
 @dataclass(frozen=True)
 class Query:
-    """What all queries are.
+    """The base of all queries.
 
     >>> isinstance(KeyQuery.with_key("JFK"), Query)
     True
@@ -66,12 +66,12 @@ class RangeQuery(Query):
 
     @classmethod
     def with_lower_bound(cls, lower: Any) -> Self:
-        """Ask for the keys from one on."""
+        """Ask for the keys at or above a bound."""
         return cls(lower, None)
 
     @classmethod
     def with_upper_bound(cls, upper: Any) -> Self:
-        """Ask for the keys up to one."""
+        """Ask for the keys up to a bound."""
         return cls(None, upper)
 
     @classmethod
@@ -154,7 +154,7 @@ class VersionedKeyQuery(Query):
         return cls(key)
 
     def as_of(self, time: Time) -> Self:
-        """Ask for what was valid at a time."""
+        """Ask for the version that was valid at a time."""
         return replace(self, time=time)
 
 
@@ -215,13 +215,13 @@ class StateQueryRequest:
         return cls(name)
 
     def with_query(self, query: Query) -> StateQueryRequest:
-        """Ask this."""
+        """Ask this query."""
         if not isinstance(query, Query):
             raise ConfigError(f"with_query takes a query such as KeyQuery.with_key(key); got {show(query)}")
         return replace(self, query=query)
 
     def with_position_bound(self, bound: PositionBound) -> StateQueryRequest:
-        """Only answers that show the input up to there."""
+        """Accept only answers whose position has reached a bound."""
         return replace(self, position_bound=bound)
 
     def with_partitions(self, partitions: set[int]) -> StateQueryRequest:
@@ -229,9 +229,9 @@ class StateQueryRequest:
         return replace(self, partitions=frozenset(partitions))
 
     def with_all_partitions(self) -> StateQueryRequest:
-        """Ask all partitions, as is done when nothing is said."""
+        """Ask all partitions (the default)."""
         return replace(self, partitions=None)
 
     def enable_execution_info(self) -> StateQueryRequest:
-        """Have the results say how they came about."""
+        """Include information about the execution in the results."""
         return replace(self, has_execution_info=True)

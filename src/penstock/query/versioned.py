@@ -44,11 +44,11 @@ class VersionedView(View):
         return (self._record(row) for row in rows)
 
     def history(self, key: Any, earliest: Time = 0, latest: Time = MAX_MS) -> Iterator[VersionedRecord[Any]]:
-        """What ``versions`` finds, the oldest first."""
+        """The versions that ``versions`` returns, the oldest first."""
         return self.versions(key, earliest, latest)
 
     def backward_history(self, key: Any, earliest: Time = 0, latest: Time = MAX_MS) -> Iterator[VersionedRecord[Any]]:
-        """What ``versions`` finds, the latest first."""
+        """The versions that ``versions`` returns, the latest first."""
         return self.versions(key, earliest, latest, reverse=True)
 
     def all(self) -> Iterator[tuple[Any, Any, int, int | None]]:
@@ -56,7 +56,7 @@ class VersionedView(View):
         return self._decoded(self._now())
 
     def approximate_num_entries(self) -> int:
-        """How many versions there are."""
+        """The number of versions."""
         return sum(1 for store in self._stores for _ in store.rows())
 
     def _dicts(self, choice: Choice = ALL_ROWS) -> Iterator[dict[str, Any]]:

@@ -40,7 +40,7 @@ class View(ABC):
         self._closing: list[Callable[[], object]] = []
 
     def snapshot(self) -> Self:
-        """The store as it is now, for good: whatever is committed from here on is not seen in it.
+        """The store as it is now; later commits do not change it.
 
         >>> from penstock import StreamsBuilder
         >>> from penstock.testing import TopologyTestDriver
@@ -72,7 +72,7 @@ class View(ABC):
         return self._now().commit
 
     def position(self) -> Position:
-        """Up to where the input is processed that is shown: of each partition the last offset."""
+        """The position of the processed input that the view shows: the last offset of each partition."""
         return self._now().position
 
     @property
@@ -93,7 +93,7 @@ class View(ABC):
             query: such as ``KeyQuery.with_key(key)``.
             position_bound: how far the input has to be processed; partitions that are not there yet say so.
             partitions: the partitions to ask; all by default.
-            execution_info: whether results say how they came about.
+            execution_info: include information about the execution in the results.
 
         >>> from penstock import KeyQuery, StreamsBuilder
         >>> from penstock.testing import TopologyTestDriver
@@ -112,14 +112,14 @@ class View(ABC):
         )
 
     def close(self) -> None:
-        """Let go of what the view stands on; it cannot be read any more."""
+        """Release the version that the view reads; the view cannot be read afterwards."""
         self._is_closed = True
         self._seen = Version(self._seen.commit, dict.fromkeys(self._seen.tasks))
         while self._closing:
             self._closing.pop()()
 
     def on_close(self, action: Callable[[], object]) -> None:
-        """Have something done when the view is closed."""
+        """Register a function that is called when the view is closed."""
         self._closing.append(action)
 
     def __enter__(self) -> Self:

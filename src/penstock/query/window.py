@@ -51,7 +51,7 @@ class WindowView(View):
         return self._windows_of(key, bound(first), at_most(last), reverse)
 
     def backward_fetch(self, key: Any, *bounds: Any, earliest: Time = 0, latest: Time = MAX_MS) -> Iterator[Any]:
-        """What ``fetch`` finds of a key, or of a range of keys, the latest window first.
+        """The windows of ``fetch`` for a key, or for a range of keys, the latest window first.
 
         Raises:
             ConfigError: one time alone is one window, which has no order.
@@ -73,7 +73,7 @@ class WindowView(View):
         return self.fetch_range(None, None, earliest, latest, reverse)
 
     def backward_fetch_all(self, earliest: Time = 0, latest: Time = MAX_MS) -> Iterator[AnyWindow]:
-        """What ``fetch_all`` finds, the latest first."""
+        """The windows of ``fetch_all``, the latest first."""
         return self.fetch_all(earliest, latest, reverse=True)
 
     def get(self, key: Any, start: Time) -> Any:
@@ -87,11 +87,11 @@ class WindowView(View):
         return self.fetch_range(None, None, reverse=reverse)
 
     def backward_all(self) -> Iterator[AnyWindow]:
-        """What ``all`` gives, the latest first."""
+        """The windows of ``all``, the latest first."""
         return self.all(reverse=True)
 
     def approximate_num_entries(self) -> int:
-        """How many windows there are."""
+        """The number of windows."""
         return sum(1 for store in self._stores for _ in store.rows())
 
     def _dicts(self, choice: Choice = ALL_ROWS) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What a serde is: values to bytes and back, one at a time or a column at a time."""
+"""The base of all serdes: values to bytes and back, one value or a whole column at a time."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from penstock.messages import show
 class Serde(ABC):
     """Turns values into bytes and back; None stays None and is never passed in.
 
-    As in Kafka Streams, a null is what ``decode`` gives: a record whose bytes decode to None has a null key or value.
-    An ``encode`` that returns None writes a null, which deletes the key's row in a table and in a compacted topic.
+    As in Kafka Streams, ``decode`` decides what is null: a record whose bytes decode to None has a null key or value.
+    If ``encode`` returns None, it writes a null, which deletes the key's row in a table and in a compacted topic.
 
     Subclass it and define ``encode`` and ``decode`` to bring a format of your own:
 
@@ -35,57 +35,57 @@ class Serde(ABC):
     """
 
     name: str
-    """What the type is called in plans, topics and messages."""
+    """The name of the type in plans, topics and messages."""
 
     plain: type | None = None
-    """The type of all decoded values, if such values cannot be changed in place and come back as they were."""
+    """The type of all decoded values, if these are immutable and come back from bytes unchanged."""
 
     @property
     def gives_none(self) -> bool:
-        """Whether ``decode`` may give None. Penstock then decodes every record of a topic where it is read, also those
-        that no function looks into. Say ``gives_none = False`` in a class whose ``decode`` never does."""
+        """Whether ``decode`` may return None. Penstock then decodes every record of a topic where it is read, even if
+        no function uses it. Set ``gives_none = False`` in a class whose ``decode`` never returns None."""
         return self.plain is None
 
     @property
     def exact(self) -> type | None:
-        """The type whose values, and no others, come back from bytes as they went in and cannot be changed in place."""
+        """The type whose values, and no others, are immutable and come back from bytes unchanged."""
         return self.plain if self.plain in (str, bytes) else None
 
     @property
     def immutable(self) -> bool:
-        """Whether decoded values cannot be changed in place, so that one that comes back is the one that went in."""
+        """Whether decoded values are immutable, so that a value that comes back is the one that went in."""
         return self.plain is not None
 
     def prepare(self, writes: bool) -> None:  # noqa: B027 - most need nothing
-        """Find out whether it can be used, before a program starts; for those that need something from outside.
+        """Check before a program starts whether the serde can be used; for serdes that need something from outside.
 
         Args:
-            writes: whether values are written with it, not only read.
+            writes: True if it writes values, False if it only reads them.
 
         Raises:
-            ConfigError: it cannot.
-            RegistryError: a schema registry is out of reach.
+            ConfigError: it cannot be used.
+            RegistryError: a schema registry cannot be reached.
         """
 
     @abstractmethod
     def encode(self, value: Any) -> bytes | None:
-        """The bytes of one value, None for a null; raises ``SerdeError`` when it does not fit."""
+        """The bytes of one value, None for a null; raises ``SerdeError`` if the value does not fit."""
 
     @abstractmethod
     def decode(self, data: bytes) -> Any:
-        """The value of some bytes, None for a null; raises ``SerdeError`` when they do not decode."""
+        """The value of some bytes, None for a null; raises ``SerdeError`` if they do not decode."""
 
     def null_rows(self, data: Binary) -> IntArray:
-        """The rows of a column whose bytes are a null, as far as that shows without decoding them."""
+        """The rows of a column whose bytes are a null, as far as this is visible without decoding them."""
         return EMPTY_INTS
 
     @property
     def converters(self) -> tuple[Callable[[Any], bytes | None], Callable[[bytes], Any]]:
-        """What encodes and decodes one value, as directly as can be; errors may be of any type."""
+        """The functions that encode and decode one value, as directly as possible; their errors may be of any type."""
         return self.encode_or_none, self.decode
 
     def encode_or_none(self, value: Any) -> bytes | None:
-        """One value encoded by an ``encode`` that may be a user's: what it gives has to be bytes or None."""
+        """Encode one value with an ``encode`` that may be a user's, and check that the result is bytes or None."""
         data: Any = self.encode(value)
         if data is not None and type(data) is not bytes:
             raise SerdeError(
@@ -94,14 +94,14 @@ class Serde(ABC):
         return data
 
     def encode_to_bytes(self, value: Any) -> bytes:
-        """One value encoded, where there has to be one: a key of a store, for example."""
+        """Encode one value that must not become null, such as the key of a store."""
         data = self.encode_or_none(value)
         if data is None:
             raise SerdeError(f"encode of the serde {self.name!r} must return bytes here; got None for {show(value)}")
         return data
 
     def encode_all(self, values: list[Any]) -> Binary:
-        """The bytes of a column of values; null where the value is None, or ``encode`` gives None."""
+        """The bytes of a column of values; null where the value is None or ``encode`` returns None."""
         encode = self.encode_or_none
         return binary([None if value is None else encode(value) for value in values])
 
@@ -119,7 +119,7 @@ class Serde(ABC):
         return values.to_pylist()  # type: ignore[no-any-return]
 
     def routing(self, data: Binary) -> Binary:
-        """The part of a column of keys' bytes that decides their partitions."""
+        """The part of a column of keys' bytes that decides the partitions."""
         return data
 
     def refuse(self, value: Any) -> SerdeError:

@@ -1,4 +1,4 @@
-"""A transaction for key-value stores of one's own, ready to use: writes wait in memory until they are committed."""
+"""A ready-to-use transaction for your own key-value stores: writes wait in memory until they are committed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OVERHEAD = 100
 class BufferedTransaction(AbstractTransaction[Any], KeyValueStore[bytes, bytes]):
     """A transaction of a key-value store of bytes that keeps its writes in memory, and reads them before the store.
 
-    What other transactions wrote is seen once they are committed, at both isolation levels.
+    It sees the writes of other transactions once these are committed, at both isolation levels.
 
     Args:
         store: a store that extends ``AbstractTransactionalStore`` and ``KeyValueStore[bytes, bytes]``.
@@ -73,7 +73,7 @@ class BufferedTransaction(AbstractTransaction[Any], KeyValueStore[bytes, bytes])
         self._nbytes += len(key) + len(value or b"") + _OVERHEAD
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key, None when it has none."""
+        """The value of a key; None if it has none."""
         self.validate_is_open()
         return self.changes[key] if key in self.changes else cast(bytes | None, self.store.get(key))
 
@@ -83,7 +83,7 @@ class BufferedTransaction(AbstractTransaction[Any], KeyValueStore[bytes, bytes])
         return self._merged(self.store.range(low, high), low, high, reverse=False)
 
     def reverse_range(self, low: bytes | None = None, high: bytes | None = None) -> Rows:
-        """What ``range`` gives, backwards."""
+        """The rows of ``range``, backwards."""
         self.validate_is_open()
         return self._merged(self.store.reverse_range(low, high), low, high, reverse=True)
 
@@ -97,19 +97,19 @@ class BufferedTransaction(AbstractTransaction[Any], KeyValueStore[bytes, bytes])
 
     @property
     def approximate_num_uncommitted_entries(self) -> int:
-        """How many rows it changes."""
+        """The number of changed rows."""
         return len(self.changes)
 
     @property
     def approximate_num_uncommitted_bytes(self) -> int:
-        """The bytes of memory that its writes take, about."""
+        """The approximate bytes of memory of its writes."""
         return self._nbytes
 
     def commit_transaction(self, offsets: ChangelogOffsets) -> None:
-        """Have everything written into the store."""
+        """Write everything into the store."""
         self._write(self.changes, offsets)
 
     def close_transaction(self) -> None:
-        """Forget everything."""
+        """Discard all writes."""
         self.changes = {}
         self._nbytes = 0

@@ -39,22 +39,22 @@ class TopicPartition(NamedTuple):
 
 
 ChangelogOffsets = Mapping[TopicPartition, int]
-"""How far changelogs are in a store. Penstock counts them in commits: the number of the newest one that is in it."""
+"""How far changelogs have been written into a store. Penstock counts changelogs in commits: the value is the number of
+the newest commit in the store."""
 
 
 class IsolationLevel(Enum):
-    """What reads see of transactions that are not committed (KIP-892). All levels guarantee that a transaction reads
-    its own writes.
+    """What reads see of uncommitted transactions (KIP-892). At every level, a transaction reads its own writes.
 
     >>> IsolationLevel.of("exactly_once"), IsolationLevel.of("at_least_once")
     (<IsolationLevel.READ_COMMITTED: 'read_committed'>, <IsolationLevel.READ_UNCOMMITTED: 'read_uncommitted'>)
     """
 
     READ_UNCOMMITTED = "read_uncommitted"
-    """Reads may see what other transactions wrote and have not committed: dirty reads, non-repeatable reads, phantoms.
-    When they see it is up to the store; it may also show it at the commit only."""
+    """Reads may see the uncommitted writes of other transactions: dirty reads, non-repeatable reads and phantoms are
+    possible. The store decides when it shows them, at the latest at the commit."""
     READ_COMMITTED = "read_committed"
-    """Reads see only what was committed: non-repeatable reads and phantoms remain."""
+    """Reads see only committed writes; non-repeatable reads and phantoms are still possible."""
 
     @classmethod
     def of(cls, processing_guarantee: str) -> IsolationLevel:
@@ -63,7 +63,7 @@ class IsolationLevel(Enum):
 
 
 class StateStoreContext:
-    """Where a store finds itself: given to ``StateStore.init``.
+    """The context of a store, given to ``StateStore.init``: its application, its task, its folder and the settings.
 
     >>> context = StateStoreContext("flights", "0_2", Path("stores/0_2"), {"processing_guarantee": "at_least_once"})
     >>> context.isolation_level, context.partition
@@ -72,8 +72,8 @@ class StateStoreContext:
     Args:
         application_id: the application.
         task_id: the task, as ``<sub-topology>_<partition>``.
-        state_dir: a folder of this task for stores to keep files in; it may not be there yet.
-        app_configs: the settings of the application, by their names.
+        state_dir: a folder for the files of this task's stores; it may not exist yet.
+        app_configs: the settings of the application, by name.
     """
 
     def __init__(
@@ -93,12 +93,12 @@ class StateStoreContext:
 
     @property
     def isolation_level(self) -> IsolationLevel:
-        """That of every transaction of the task's stores: ``READ_COMMITTED`` if the application processes exactly once,
-        otherwise ``READ_UNCOMMITTED``."""
+        """The level of every transaction of the task's stores: ``READ_COMMITTED`` if the application processes exactly
+        once, otherwise ``READ_UNCOMMITTED``."""
         return IsolationLevel.of(self.app_configs.get("processing_guarantee", "exactly_once"))
 
     def register(self, root: StateStore, restore_callback: RestoreCallback | None = None) -> None:
-        """Have restored rows given to a function of the store's own; without one they come by ``put``."""
+        """Register a callback that receives restored rows; without one, restored rows are passed to ``put``."""
         if restore_callback is not None:
             self.restore_callbacks[root.name] = restore_callback
 
@@ -106,9 +106,9 @@ class StateStoreContext:
 class StateStore(ABC):
     """A store of one task.
 
-    A class of one's own has ``name``, opens in ``init`` and lets go in ``close``. It writes to its medium in
-    ``commit``; one from before KIP-892, which has ``flush`` instead, works as it is, with a ``DeprecationWarning``. The
-    rest has defaults, those of a store that knows neither transactions nor offsets.
+    Your own class defines ``name``, opens its medium in ``init``, closes it in ``close``, and writes to it in
+    ``commit``. A class from before KIP-892, with ``flush`` instead, works unchanged, with a ``DeprecationWarning``. All
+    other methods have defaults, for a store without transactions or offsets.
 
     >>> class Notes(StateStore):
     ...     name, persistent, is_open = "notes", False, True
@@ -130,25 +130,25 @@ class StateStore(ABC):
     """
 
     name: str
-    """The store's name, as the topology has it."""
+    """The store's name in the topology."""
 
     @abstractmethod
     def init(self, context: StateStoreContext, root: StateStore) -> None:
         """Open the store, before it is read or written.
 
         Args:
-            context: where the store is.
-            root: the store as the topology knows it, which may be one around this one.
+            context: the context of the store.
+            root: the outermost store, which may wrap this one.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Close files and connections. What is not committed is not kept."""
+        """Close files and connections. Uncommitted writes are discarded."""
 
     @property
     @abstractmethod
     def persistent(self) -> bool:
-        """Whether its rows are still there after a restart."""
+        """Whether its rows survive a restart."""
 
     @property
     @abstractmethod
@@ -156,7 +156,8 @@ class StateStore(ABC):
         """Whether it can be read and written."""
 
     def flush(self) -> None:
-        """Commit without offsets. Deprecated: use ``commit``, and write ``commit`` where a class has ``flush``."""
+        """Commit without offsets. Deprecated: call ``commit``, and in your own class define ``commit`` instead of
+        ``flush``."""
         _warn_of_flush(type(self))
         if type(self).commit is not StateStore.commit:
             self.commit({})
@@ -164,9 +165,9 @@ class StateStore(ABC):
             raise _cannot_commit(self)
 
     def commit(self, changelog_offsets: ChangelogOffsets) -> None:
-        """Make all writes, those of open transactions too, part of the store, together with these offsets.
+        """Make all writes, including those of open transactions, part of the store, together with these offsets.
 
-        A store whose transactions are atomic keeps the offsets atomically with the writes. By default this calls the
+        A store with atomic transactions writes the offsets atomically with the rows. By default this calls the
         ``flush`` of a store from before KIP-892.
 
         Args:
@@ -182,42 +183,43 @@ class StateStore(ABC):
             raise _cannot_commit(self)
 
     def manages_offsets(self) -> bool:
-        """Whether the store keeps the offsets that it is given, which only one that is ``persistent`` can. For a
-        persistent store that does not, they are kept in a file ``.checkpoint`` in the folder of the task's stores."""
+        """Whether the store keeps the offsets that it receives; only a ``persistent`` store can. If a persistent store
+        does not, Penstock keeps them in a file ``.checkpoint`` in the folder of the task's stores."""
         return False
 
     def get_committed_offset(self, topic_partition: TopicPartition) -> int | None:
-        """The offset of a changelog that the store was last committed with; None when there is none, and of a store
-        that is not persistent or does not manage offsets."""
+        """The changelog offset of the last commit; None if there is none, and for a store that is not persistent or
+        does not manage offsets."""
         return None
 
     def new_transaction(self) -> StateStore:
-        """A new transaction: commit it or close it. A store without transactions gives itself, which isolates nothing.
+        """A new transaction: commit it or close it. A store without transactions returns itself, which isolates
+        nothing.
 
-        Transactions are not made for several threads; each thread has its own.
+        A transaction is not thread-safe; each thread needs its own.
         """
         return self
 
     @property
     def approximate_num_uncommitted_entries(self) -> int:
-        """How many records the next commit would write, about; -1 when that cannot be counted, and 0 for a store
-        without transactions, which has written them already."""
+        """The approximate number of records that the next commit will write; -1 if unknown, and 0 for a store without
+        transactions, which has written them already."""
         return 0
 
     @property
     def approximate_num_uncommitted_bytes(self) -> int:
-        """The bytes of memory that the next commit would free, about; -1 when they cannot be counted, and 0 for a store
-        without transactions."""
+        """The approximate bytes of memory that the next commit will free; -1 if unknown, and 0 for a store without
+        transactions."""
         return 0
 
 
 class Transaction(StateStore):
-    """Reads and writes of a store that count together or not at all (KIP-892).
+    """Reads and writes of a store that take effect together or not at all (KIP-892).
 
-    It is a view of its store, with the same methods. Commit it once, or close it, which takes its writes back; a
-    ``with`` block that ends without a commit closes it. Not for several threads: each has its own.
+    It is a view of its store, with the same methods. Commit it once, or close it, which undoes its writes; a ``with``
+    block that ends without a commit closes it. It is not thread-safe: each thread needs its own.
 
-    ``AbstractTransaction`` is the base class for transactions of one's own, and has an example.
+    ``AbstractTransaction`` is the base class for your own transactions, and has an example.
 
     >>> def double(prices, item):
     ...     with prices.new_transaction() as transaction:
@@ -226,7 +228,7 @@ class Transaction(StateStore):
     """
 
     def init(self, context: StateStoreContext, root: StateStore) -> None:
-        """Nothing: a transaction is open from the start."""
+        """Do nothing: a transaction is open from the start."""
 
     @property
     @abstractmethod
@@ -240,7 +242,7 @@ class Transaction(StateStore):
 
     @abstractmethod
     def new_transaction(self) -> StateStore:
-        """A new transaction of the same store, when this one is no longer used; it may be this one, begun again."""
+        """A new transaction of the same store, once this one has ended; it may be the same object, begun again."""
 
     @abstractmethod
     def commit(self, changelog_offsets: ChangelogOffsets) -> None:
@@ -248,7 +250,7 @@ class Transaction(StateStore):
 
     @abstractmethod
     def close(self) -> None:
-        """Close the transaction and forget what it wrote; the store stays open. Closing again does nothing."""
+        """Close the transaction and discard its writes; the store stays open. Closing again does nothing."""
 
     def __enter__(self) -> Self:
         return self

@@ -12,11 +12,12 @@ START, BATCH, END, SUSPENDED = "start", "batch", "end", "suspended"
 
 
 class StateRestoreListener:
-    """Is told how the restores of an application's stores go on, as in Kafka Streams; its methods do nothing.
+    """Receives the progress of the restores of an application's stores, as in Kafka Streams; by default its methods do
+    nothing.
 
     Offsets are numbers of commits, as everywhere where Penstock counts changelogs: delta files of commits, in front of
-    them a snapshot. Restores of several tasks go on at once; calls come one after the other, in the program that
-    started the application. What a listener raises is logged, and the restore goes on.
+    them a snapshot. Several tasks restore at the same time; the calls come one after the other, in the program that
+    started the application. An error of a listener is logged, and the restore continues.
 
     >>> class Prints(StateRestoreListener):
     ...     def on_restore_end(self, topic_partition, store_name, total_restored):
@@ -31,26 +32,26 @@ class StateRestoreListener:
         """A restore begins.
 
         Args:
-            starting_offset: the commit that the store on disk is at, -1 where there is none.
-            ending_offset: the commit that it is brought to.
+            starting_offset: the commit of the store on disk; -1 if there is none.
+            ending_offset: the commit to which it is restored.
         """
 
     def on_batch_restored(
         self, topic_partition: TopicPartition, store_name: str, batch_end_offset: int, num_restored: int
     ) -> None:
-        """A snapshot or a delta file is in the store.
+        """A snapshot or a delta file has been written into the store.
 
         Args:
-            batch_end_offset: the commit that the store has come to.
-            num_restored: how many rows that brought; of a snapshot an estimate.
+            batch_end_offset: the commit of the store now.
+            num_restored: the number of rows of this batch; an estimate for a snapshot.
         """
 
     def on_restore_end(self, topic_partition: TopicPartition, store_name: str, total_restored: int) -> None:
-        """A store is restored completely, after so many rows."""
+        """A restore is complete; ``total_restored`` rows were written."""
 
     def on_restore_suspended(self, topic_partition: TopicPartition, store_name: str, total_restored: int) -> None:
-        """A restore ended before that, after so many rows: its process died, or a file was damaged. It begins again,
-        or the application stops."""
+        """A restore ended early, after ``total_restored`` rows: its process died, or a file was damaged. It begins
+        again, or the application stops."""
 
 
 class RestoreStep(msgspec.Struct, frozen=True):

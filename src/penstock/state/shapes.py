@@ -20,8 +20,8 @@ V = TypeVar("V")
 class KeyValueStore(StateStore, Generic[K, V]):
     """The latest value of every key.
 
-    Your own class has ``put``, ``get`` and ``range``, and the methods of every store. The other methods are made of
-    these. Write them yourself where the medium has something faster.
+    Your own class has ``put``, ``get`` and ``range``, and the methods of every store. The other methods use these;
+    override them if your medium has something faster.
 
     >>> class Words(KeyValueStore[bytes, bytes]):
     ...     name, persistent, is_open = "words", False, True
@@ -58,26 +58,26 @@ class KeyValueStore(StateStore, Generic[K, V]):
 
     @abstractmethod
     def get(self, key: K) -> V | None:
-        """The value of a key, None when it has none."""
+        """The value of a key; None if it has none."""
 
     @abstractmethod
     def range(self, low: K | None = None, high: K | None = None) -> Iterator[tuple[K, V]]:
         """Keys and values with ``low <= key <= high``, in order of the keys' bytes; None is no bound."""
 
     def put_if_absent(self, key: K, value: V | None) -> V | None:
-        """Write a value unless the key has one; what it had."""
+        """Write a value unless the key has one; return the previous value."""
         found = self.get(key)
         if found is None:
             self.put(key, value)
         return found
 
     def put_all(self, entries: Iterable[tuple[K, V | None]]) -> None:
-        """Write many."""
+        """Write several pairs."""
         for key, value in entries:
             self.put(key, value)
 
     def delete(self, key: K) -> V | None:
-        """Take a key away; the value it had."""
+        """Delete a key; return its value."""
         found = self.get(key)
         self.put(key, None)
         return found
@@ -87,7 +87,7 @@ class KeyValueStore(StateStore, Generic[K, V]):
         return self.range()
 
     def reverse_range(self, low: K | None = None, high: K | None = None) -> Iterator[tuple[K, V]]:
-        """What ``range`` gives, backwards. Unless the class has its own, the rows are held in memory."""
+        """The rows of ``range``, backwards. Unless the class overrides this, it holds the rows in memory."""
         return reversed(list(self.range(low, high)))
 
     def reverse_all(self) -> Iterator[tuple[K, V]]:
@@ -95,22 +95,23 @@ class KeyValueStore(StateStore, Generic[K, V]):
         return self.reverse_range()
 
     def prefix_scan(self, prefix: Any) -> Iterator[tuple[K, V]]:
-        """Keys and values where the bytes of the key begin with a prefix. As it stands here, of a store of bytes."""
+        """Keys and values where the bytes of the key begin with a prefix. This implementation is for stores of
+        bytes."""
         for key, value in self.range(prefix):
             if not key.startswith(prefix):  # type: ignore[attr-defined]
                 return
             yield key, value
 
     def approximate_num_entries(self) -> int:
-        """How many rows there are, about."""
+        """The approximate number of rows."""
         return sum(1 for _ in self.all())
 
 
 class TimestampedBytesStore:
-    """Marks the class of a persistent store that keeps timestamps with the values of a table, as in Kafka Streams:
-    8 bytes of timestamp, big endian, in front of the value. Stores that are not persistent get the same.
+    """Marks a persistent store class that keeps timestamps with the values of a table, as in Kafka Streams: 8 bytes of
+    timestamp, big endian, before the value. Stores that are not persistent receive the same.
 
-    A persistent store without the mark gets the value alone, and after a restart nobody knows the timestamps.
+    A persistent store without the mark receives only the value, so the timestamps are lost at a restart.
 
     >>> class Rows(KeyValueStore[bytes, bytes], TimestampedBytesStore):
     ...     "A class of one's own that keeps timestamps."
@@ -118,7 +119,7 @@ class TimestampedBytesStore:
 
 
 class WindowStore(StateStore, Generic[K, V]):
-    """Values of keys and windows; a window is told by its start. ``Stores`` says which there are.
+    """Values of keys and windows; a window is identified by its start. ``Stores`` lists the available ones.
 
     Times are in milliseconds, both ends of a range included.
 
@@ -150,16 +151,16 @@ class WindowStore(StateStore, Generic[K, V]):
 
     @abstractmethod
     def backward_fetch(self, key: K, time_from: int = 0, time_to: int = MAX_MS) -> Iterator[tuple[int, V]]:
-        """What ``fetch`` gives, backwards."""
+        """The windows of ``fetch``, backwards."""
 
     @abstractmethod
     def backward_fetch_range(
         self, low: K | None = None, high: K | None = None, time_from: int = 0, time_to: int = MAX_MS
     ) -> Iterator[tuple[Windowed[K], V]]:
-        """What ``fetch_range`` gives, backwards."""
+        """The windows of ``fetch_range``, backwards."""
 
     def get(self, key: K, window_start: int) -> V | None:
-        """The value of one window of a key, None when it has none."""
+        """The value of one window of a key; None if it has none."""
         return next((value for _, value in self.fetch(key, window_start, window_start)), None)
 
     def fetch_all(self, time_from: int = 0, time_to: int = MAX_MS) -> Iterator[tuple[Windowed[K], V]]:
@@ -167,7 +168,7 @@ class WindowStore(StateStore, Generic[K, V]):
         return self.fetch_range(None, None, time_from, time_to)
 
     def backward_fetch_all(self, time_from: int = 0, time_to: int = MAX_MS) -> Iterator[tuple[Windowed[K], V]]:
-        """What ``fetch_all`` gives, backwards."""
+        """The windows of ``fetch_all``, backwards."""
         return self.backward_fetch_range(None, None, time_from, time_to)
 
     def all(self) -> Iterator[tuple[Windowed[K], V]]:
@@ -175,12 +176,12 @@ class WindowStore(StateStore, Generic[K, V]):
         return self.fetch_all()
 
     def backward_all(self) -> Iterator[tuple[Windowed[K], V]]:
-        """What ``all`` gives, backwards."""
+        """The windows of ``all``, backwards."""
         return self.backward_fetch_all()
 
 
 class SessionStore(StateStore, Generic[K, V]):
-    """Aggregates of sessions; a session is told by its key and the times of its first and last record.
+    """Aggregates of sessions; a session is identified by its key and the times of its first and last record.
 
     Times are in milliseconds, both ends of a session included.
 
@@ -209,27 +210,27 @@ class SessionStore(StateStore, Generic[K, V]):
     def backward_find_sessions(
         self, key: K, earliest_end: int = 0, latest_start: int = MAX_MS
     ) -> Iterator[tuple[SessionKey, V]]:
-        """What ``find_sessions`` gives, backwards."""
+        """The sessions of ``find_sessions``, backwards."""
 
     @abstractmethod
     def find_sessions_in_range(
         self, low: K | None = None, high: K | None = None, earliest_end: int = 0, latest_start: int = MAX_MS
     ) -> Iterator[tuple[SessionKey, V]]:
-        """The sessions of all keys with ``low <= key <= high`` (None: no bound), of the same times as
-        ``find_sessions`` has."""
+        """The sessions of all keys with ``low <= key <= high`` (None: no bound) in the same time range as in
+        ``find_sessions``."""
 
     @abstractmethod
     def backward_find_sessions_in_range(
         self, low: K | None = None, high: K | None = None, earliest_end: int = 0, latest_start: int = MAX_MS
     ) -> Iterator[tuple[SessionKey, V]]:
-        """What ``find_sessions_in_range`` gives, backwards."""
+        """The sessions of ``find_sessions_in_range``, backwards."""
 
     def remove(self, session: SessionKey) -> None:
-        """Take a session away."""
+        """Remove a session."""
         self.put(session, None)
 
     def fetch_session(self, key: K, start: int, end: int) -> V | None:
-        """The aggregate of one session, None when there is none."""
+        """The aggregate of one session; None if there is none."""
         for session, aggregate in self.find_sessions(key, end, start):
             if (session.start, session.end) == (start, end):
                 return aggregate
@@ -240,7 +241,7 @@ class SessionStore(StateStore, Generic[K, V]):
         return self.find_sessions(key)
 
     def backward_fetch(self, key: K) -> Iterator[tuple[SessionKey, V]]:
-        """What ``fetch`` gives, backwards."""
+        """The sessions of ``fetch``, backwards."""
         return self.backward_find_sessions(key)
 
     def fetch_range(self, low: K | None = None, high: K | None = None) -> Iterator[tuple[SessionKey, V]]:
@@ -248,12 +249,12 @@ class SessionStore(StateStore, Generic[K, V]):
         return self.find_sessions_in_range(low, high)
 
     def backward_fetch_range(self, low: K | None = None, high: K | None = None) -> Iterator[tuple[SessionKey, V]]:
-        """What ``fetch_range`` gives, backwards."""
+        """The sessions of ``fetch_range``, backwards."""
         return self.backward_find_sessions_in_range(low, high)
 
 
 class VersionedRecord(NamedTuple, Generic[V]):
-    """A value, since when it is valid, and until when; ``valid_to`` is None for the latest.
+    """A value with the start and the end of its validity; ``valid_to`` is None for the latest.
 
     >>> VersionedRecord("cheap", 1_000, None).timestamp
     1000
@@ -278,9 +279,9 @@ class VersionedKeyValueStore(StateStore, Generic[K, V]):
     """
 
     VALID_TO_UNDEFINED = -1
-    """What ``put`` returns for the latest version."""
+    """The result of ``put`` for the latest version."""
     NOT_PUT = -(2**63)
-    """What ``put`` returns for a version that is older than the history."""
+    """The result of ``put`` for a version that is older than the history."""
 
     @abstractmethod
     def put(self, key: K, value: V | None, timestamp: int) -> int:
@@ -293,8 +294,8 @@ class VersionedKeyValueStore(StateStore, Generic[K, V]):
 
     @abstractmethod
     def get(self, key: K, as_of: int | None = None) -> VersionedRecord[V] | None:
-        """The latest version of a key, or the one that was valid at a time; None when there is none."""
+        """The latest version of a key, or the one that was valid at a time; None if there is none."""
 
     @abstractmethod
     def delete(self, key: K, timestamp: int) -> VersionedRecord[V] | None:
-        """Delete a key from a time on; the version that was valid at that time."""
+        """Delete a key from a time on; return the version that was valid at that time."""

@@ -1,4 +1,4 @@
-"""Base classes for stores of one's own that know transactions (KIP-892)."""
+"""Base classes for your own stores with transactions (KIP-892)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ _UNKNOWN = -1
 
 
 class AbstractTransaction(Transaction, Generic[S]):
-    """A transaction of an ``AbstractTransactionalStore``: knows whether it is open, and tells its store when it is not.
+    """A transaction of an ``AbstractTransactionalStore``. It knows whether it is open, and tells its store when it
+    ends.
 
-    A class of one's own says what committing and closing mean, and calls ``validate_is_open`` in each method that reads
-    or writes.
+    Your own class defines ``commit_transaction`` and ``close_transaction``, and calls ``validate_is_open`` in each
+    method that reads or writes.
 
     >>> class Draft(AbstractTransaction["Diary"]):
     ...     def __init__(self, store):
@@ -51,7 +52,7 @@ class AbstractTransaction(Transaction, Generic[S]):
     ['what happened']
 
     Args:
-        store: the store that makes it.
+        store: the store of the transaction.
         isolation_level: what its reads see of other transactions; by default what the store's context says.
     """
 
@@ -63,7 +64,7 @@ class AbstractTransaction(Transaction, Generic[S]):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """That of the store."""
+        """The name of the store."""
         return self.store.name
 
     @property
@@ -83,21 +84,21 @@ class AbstractTransaction(Transaction, Generic[S]):
 
     @property
     def approximate_num_uncommitted_entries(self) -> int:
-        """How many records it would write; -1 unless the class says."""
+        """The approximate number of records that it would write; -1 unless the class overrides this."""
         return _UNKNOWN
 
     @property
     def approximate_num_uncommitted_bytes(self) -> int:
-        """The bytes of memory that its end would free; -1 unless the class says."""
+        """The approximate bytes of memory that its end would free; -1 unless the class overrides this."""
         return _UNKNOWN
 
     def on_close(self, callback: Callable[[], object]) -> None:
-        """Have something called once the transaction is committed or closed."""
+        """Register a function that is called once the transaction is committed or closed."""
         self.validate_is_open()
         self._on_close.append(callback)
 
     def validate_is_open(self) -> None:
-        """Raise ``StoreError`` when the transaction has ended."""
+        """Raise ``StoreError`` if the transaction has ended."""
         if self._ended:
             raise StoreError(
                 f"this transaction of the store {self.name!r} was {self._ended} and cannot be read or written any "
@@ -109,17 +110,17 @@ class AbstractTransaction(Transaction, Generic[S]):
         return self.store.new_transaction()
 
     def commit(self, changelog_offsets: ChangelogOffsets) -> None:
-        """Write everything to the store, and close the transaction. When that fails it is still open.
+        """Write everything to the store, and close the transaction. If that fails, it stays open.
 
         Raises:
-            StoreError: it was committed or closed before.
+            StoreError: it has been committed or closed already.
         """
         self.validate_is_open()
         self.commit_transaction(changelog_offsets)
         self._end("committed")
 
     def close(self) -> None:
-        """Close the transaction and forget what it wrote. Closing again does nothing."""
+        """Close the transaction and discard its writes. Closing again does nothing."""
         if self.is_open:
             try:
                 self.close_transaction()
@@ -132,7 +133,7 @@ class AbstractTransaction(Transaction, Generic[S]):
 
     @abstractmethod
     def close_transaction(self) -> None:
-        """Forget everything that was written."""
+        """Discard all writes."""
 
     def _end(self, how: str) -> None:
         self._ended = how
@@ -141,10 +142,10 @@ class AbstractTransaction(Transaction, Generic[S]):
 
 
 class AbstractTransactionalStore(StateStore):
-    """A store of one's own that knows transactions: it keeps track of those that are open, and closes them with itself.
+    """A store of your own with transactions: it keeps track of open ones, and closes them when it is closed.
 
-    A class of one's own has ``create_transaction``; ``init`` and ``close``, where it has them, call those of this
-    class. ``AbstractTransaction`` has an example, and ``BufferedTransaction`` is one that is ready to use.
+    Your own class defines ``create_transaction``. If it defines ``init`` and ``close``, these must call the methods of
+    this class. ``AbstractTransaction`` has an example, and ``BufferedTransaction`` is ready to use.
 
     >>> from penstock import BufferedTransaction, KeyValueStore
     >>> class Prices(AbstractTransactionalStore, KeyValueStore[bytes, bytes]):
@@ -181,7 +182,7 @@ class AbstractTransactionalStore(StateStore):
         self._transactions = {}
 
     def close(self) -> None:
-        """Close all transactions, which takes their writes back, and the store."""
+        """Close all transactions, which undoes their writes, and the store."""
         for transaction in self.open_transactions():
             transaction.close()
         self._transactions = None
@@ -193,18 +194,18 @@ class AbstractTransactionalStore(StateStore):
 
     @property
     def isolation_level(self) -> IsolationLevel:
-        """That of the transactions it makes."""
+        """The level of its transactions."""
         return IsolationLevel.READ_COMMITTED if self._context is None else self._context.isolation_level
 
     @abstractmethod
     def create_transaction(self) -> AbstractTransaction[Any]:
-        """A new transaction; ``new_transaction``, which users call, keeps track of it."""
+        """Return a new transaction; ``new_transaction``, which users call, keeps track of it."""
 
     def new_transaction(self) -> AbstractTransaction[Any]:
         """A new transaction: commit it or close it; closing the store closes it.
 
         Raises:
-            StoreError: the store is not open, or ``create_transaction`` gives something else than a transaction.
+            StoreError: the store is not open, or ``create_transaction`` does not return a transaction.
         """
         if self._transactions is None:
             raise StoreError(
@@ -227,8 +228,8 @@ class AbstractTransactionalStore(StateStore):
         return list((self._transactions or {}).values())
 
     def commit(self, changelog_offsets: ChangelogOffsets) -> None:
-        """Commit all open transactions, the oldest first. The last one has the offsets, so the offsets are never ahead
-        of what they stand for."""
+        """Commit all open transactions, the oldest first. The last one receives the offsets, so these are never ahead
+        of the rows."""
         transactions = self.open_transactions() or [self.new_transaction()]
         for transaction in transactions[:-1]:
             transaction.commit({})
@@ -236,12 +237,12 @@ class AbstractTransactionalStore(StateStore):
 
     @property
     def approximate_num_uncommitted_entries(self) -> int:
-        """How many records the open transactions would write; -1 when one of them cannot say."""
+        """The number of records that the open transactions would write; -1 if one of them cannot tell."""
         return _sum(transaction.approximate_num_uncommitted_entries for transaction in self.open_transactions())
 
     @property
     def approximate_num_uncommitted_bytes(self) -> int:
-        """The bytes of memory that the end of the open transactions would free; -1 when one of them cannot say."""
+        """The bytes of memory that the end of the open transactions would free; -1 if one of them cannot tell."""
         return _sum(transaction.approximate_num_uncommitted_bytes for transaction in self.open_transactions())
 
 

@@ -1,6 +1,6 @@
-"""Stores that are always inside a transaction: the next one begins when one is committed (KIP-892).
+"""Stores that are always inside a transaction: each commit begins the next one (KIP-892).
 
-The engine holds stores of users in these. Its own stores do the same for columns of rows (``transactional.py``).
+The engine wraps users' stores in these. Its own stores do the same for columns of rows (``transactional.py``).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ V = TypeVar("V")
 class TransactionalKeyValueStore(KeyValueStore[K, V], Generic[K, V]):
     """A key-value store whose reads and writes go through its current transaction.
 
-    ``init`` begins the first transaction, ``commit`` and ``rollback`` begin the next one. With a store that knows no
-    transactions everything goes to the store itself, and cannot be rolled back.
+    ``init`` begins the first transaction, ``commit`` and ``rollback`` begin the next one. With a store without
+    transactions, all writes go to the store itself and cannot be rolled back.
 
     >>> from pathlib import Path
     >>> from penstock import AbstractTransactionalStore, BufferedTransaction
@@ -68,7 +68,7 @@ class TransactionalKeyValueStore(KeyValueStore[K, V], Generic[K, V]):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """That of the store."""
+        """The name of the store."""
         return self.wrapped.name
 
     @property
@@ -83,12 +83,12 @@ class TransactionalKeyValueStore(KeyValueStore[K, V], Generic[K, V]):
 
     @property
     def isolation_level(self) -> IsolationLevel:
-        """What its reads see of other transactions; of a store without transactions, all they write."""
+        """What its reads see of other transactions; without transactions, they see all writes."""
         return getattr(self.transaction, "isolation_level", IsolationLevel.READ_UNCOMMITTED)
 
     @property
     def transaction(self) -> KeyValueStore[K, V]:
-        """The current transaction; the store itself when it knows none."""
+        """The current transaction; the store itself if it has no transactions."""
         if self._transaction is None:
             raise StoreError(
                 f"the store {self.name!r} is not open: call init(context, root) before it is read or written. Nothing "
@@ -105,7 +105,7 @@ class TransactionalKeyValueStore(KeyValueStore[K, V], Generic[K, V]):
         """Begin the first transaction of a store that is open already.
 
         Raises:
-            StoreError: a method of the transaction has to be awaited or iterated over, and nobody does.
+            StoreError: a method of the transaction is a coroutine or a generator, which has no effect.
         """
         transaction = self.wrapped.new_transaction()
         if why := why_store_unusable(transaction):
@@ -121,7 +121,7 @@ class TransactionalKeyValueStore(KeyValueStore[K, V], Generic[K, V]):
         self._transaction = cast("KeyValueStore[K, V]", done.new_transaction())
 
     def rollback(self) -> None:
-        """Take back what the transaction wrote, and begin the next one; nothing where there are no transactions."""
+        """Undo the writes of the transaction, and begin the next one; does nothing without transactions."""
         done = self.transaction
         if done is not self.wrapped:
             done.close()
@@ -139,7 +139,7 @@ class TransactionalKeyValueStore(KeyValueStore[K, V], Generic[K, V]):
         return self.wrapped.manages_offsets()
 
     def get_committed_offset(self, topic_partition: TopicPartition) -> int | None:
-        """That of the store."""
+        """The committed offset of the store."""
         return self.wrapped.get_committed_offset(topic_partition)
 
     def new_transaction(self) -> StateStore:
@@ -148,7 +148,7 @@ class TransactionalKeyValueStore(KeyValueStore[K, V], Generic[K, V]):
 
     @property
     def approximate_num_uncommitted_entries(self) -> int:
-        """How many records the current transaction would write."""
+        """The number of records that the current transaction would write."""
         return self.transaction.approximate_num_uncommitted_entries
 
     @property
@@ -161,7 +161,7 @@ class TransactionalKeyValueStore(KeyValueStore[K, V], Generic[K, V]):
         self.transaction.put(key, value)
 
     def put_if_absent(self, key: K, value: V | None) -> V | None:
-        """Write a value unless the key has one; what it had."""
+        """Write a value unless the key has one; return the previous value."""
         return self.transaction.put_if_absent(key, value)
 
     def put_all(self, entries: Iterable[tuple[K, V | None]]) -> None:
@@ -169,7 +169,7 @@ class TransactionalKeyValueStore(KeyValueStore[K, V], Generic[K, V]):
         self.transaction.put_all(entries)
 
     def delete(self, key: K) -> V | None:
-        """Take a key away; the value it had."""
+        """Delete a key; return its value."""
         return self.transaction.delete(key)
 
     def get(self, key: K) -> V | None:
@@ -181,7 +181,7 @@ class TransactionalKeyValueStore(KeyValueStore[K, V], Generic[K, V]):
         return self.transaction.range(low, high)
 
     def reverse_range(self, low: K | None = None, high: K | None = None) -> Iterator[tuple[K, V]]:
-        """What ``range`` gives, backwards."""
+        """The rows of ``range``, backwards."""
         return self.transaction.reverse_range(low, high)
 
     def prefix_scan(self, prefix: Any) -> Iterator[tuple[K, V]]:
@@ -189,7 +189,7 @@ class TransactionalKeyValueStore(KeyValueStore[K, V], Generic[K, V]):
         return self.transaction.prefix_scan(prefix)
 
     def approximate_num_entries(self) -> int:
-        """How many rows there are, about."""
+        """The approximate number of rows."""
         return self.transaction.approximate_num_entries()
 
 
