@@ -56,12 +56,12 @@ def _looked_up(name: str, value: str, environment: Mapping[str, str], what: str)
     kind, _, where = value.partition(":")
     if kind == "env":
         if where not in environment:
-            raise ConfigError(f"the {what} option {name} is to come from the variable {where}, which is not set")
+            raise ConfigError(f"the {what} option {name} comes from the variable {where}, which is not set")
         return environment[where]
     if kind == "file":
         try:
             return Path(where).read_text().strip()
         except OSError as error:
             reason = error.strerror or type(error).__name__
-            raise ConfigError(f"the {what} option {name} is to come from the file {where}: {reason}") from None
+            raise ConfigError(f"the {what} option {name} comes from the file {where}: {reason}") from None
     return value

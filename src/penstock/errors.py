@@ -183,7 +183,7 @@ class RefusedRecordError(LogError):
     """
 
     way_out: str = ""
-    """What to do about it."""
+    """The remedy."""
 
 
 class TopicNotFoundError(LogError):

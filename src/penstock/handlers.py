@@ -55,15 +55,15 @@ class ErrorHandlerContext(NamedTuple):
     offset: int
     timestamp: int
     source_raw_key: bytes | None
-    """The key and the value as they came."""
+    """The key and the value, as received."""
     source_raw_value: bytes | None
     processor_node_id: str
     """The step that failed."""
     task_id: str
     error: BaseException
-    """What it raised."""
+    """The error of the step."""
     headers: tuple[tuple[str, bytes], ...] = ()
-    """The record's headers as they came."""
+    """The record's headers, as received."""
 
 
 Handler = Callable[[ErrorHandlerContext], Any]

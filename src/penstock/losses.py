@@ -82,7 +82,7 @@ _WHY = {
     "null-foreign-key": "the rows name no row of the other table",
     _LATE_WINDOW: "their windows had closed, since stream time was past the ends and the grace period; a longer grace "
     "period takes later records",
-    "expired-window-of-store": "the store had let go of their windows; a longer retention "
+    "expired-window-of-store": "the store no longer had their windows; a longer retention "
     "(Materialized.with_retention) keeps them",
     "expired-put": "they are older than the history of the versioned store; a longer history_retention keeps them",
     "out-of-order": "the versioned table has newer rows of their keys, so they change no newest result (KIP-914); "
@@ -131,9 +131,7 @@ def _metric(name: str, reason: str) -> str:
 
 
 def _lookups_of(labelled: Mapping[str, int]) -> list[Loss]:
-    """Return look-ups beyond a store's history. Their records are not lost: a left join has them with null
-    (KIP-914).
-    """
+    """Return look-ups beyond a store's history. Their records are not lost: a left join adds null (KIP-914)."""
     labels = [label for label in labelled if label.endswith(f"|{BEYOND_HISTORY}")]
     return [Loss(BEYOND_HISTORY, label.split("|")[1], "history-retention", labelled[label]) for label in labels]
 

@@ -55,7 +55,7 @@ RATE_SECONDS = 30.0
 
 
 class Metric(NamedTuple):
-    """What a figure is of.
+    """The identity of a figure: name, node, task and tags.
 
     >>> Metric("suppression-buffer-count-max", "final-store", task="0_1").tags
     {'task-id': '0_1', 'buffer-id': 'final-store'}

@@ -44,7 +44,7 @@ class RecordMetadata(NamedTuple):
 
 
 class RecordContext(NamedTuple):
-    """What a function of the DSL is told of its record, if its last argument is called ``context`` (KS-08).
+    """The facts about a record for a function of the DSL whose last argument is called ``context`` (KS-08).
 
     Filters, mappers, actions, branches, joiners, reducers, aggregators, mergers and what selects keys, ids and topics
     may ask for it: ``lambda value, context: ...``, ``lambda key, value, context: ...``,
@@ -84,8 +84,8 @@ class Cancellable(Protocol):
 
 
 class ProcessorContext(Protocol):
-    """What a processor can ask, and where it sends its results; the one that ``init`` was given is good for the
-    processor's life.
+    """The interface through which a processor reads facts and sends results. The context given to ``init`` stays valid
+    for the processor's life.
 
     >>> from penstock.testing import pipe
     >>> def with_its_place(record, context):
@@ -136,8 +136,9 @@ class ProcessorContext(Protocol):
     def schedule(self, interval: Duration, type: PunctuationType, callback: Callable[[int], object]) -> Cancellable:
         """Have a function called again and again.
 
-        What ``init`` schedules goes on after a restart where it was. What is scheduled later is gone then, as in Kafka
-        Streams: functions are not kept. So let ``init`` schedule, and keep in a store which work is due at which time.
+        After a restart, calls scheduled in ``init`` continue where they were. Calls scheduled later are lost then, as
+        in Kafka Streams, because functions are not stored. So let ``init`` schedule, and keep in a store which work is
+        due at which time.
 
         Args:
             interval: milliseconds, a ``timedelta``, or text such as ``"10 seconds"``; at least a millisecond.

@@ -400,7 +400,7 @@ def cannot_write(place: Path | str, error: OSError) -> StoreError:
     advice = _ADVICE.get(error.errno or 0, "See to it that it can be written")
     found = StoreError(
         f"cannot write {place}: {error.strerror or error}; nothing was committed. {advice}, and start again: the "
-        "application goes on where it was"
+        f"application continues where it was"
     )
     if error.errno in _OF_DISKS:
         found.unwritable = str(place)

@@ -50,12 +50,12 @@ def test_it_tells_what_it_would_do_and_does_it_when_asked(penstock: Penstock):
         "topic    partitions before  now  is read on",
         "flights                  1    4  from its first record",
         "  sub-topologies with other tasks: 0 (1 to 4)",
-        "  stores written anew: counts",
+        "  stores written again: counts",
     ]
     assert told.err == ["Nothing was changed; --execute does it."]
     done = penstock("rescale", "app", "--partitions", "4", "--execute")
     assert done.out == told.out
-    assert done.err == ["Done, as commit 2, with 3 rows; the next start goes on from there."]
+    assert done.err == ["Done, as commit 2, with 3 rows; the next start continues from there."]
     assert len(penstock("state", "scan", "app", "counts").out) == 4
 
 

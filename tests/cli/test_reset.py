@@ -38,14 +38,14 @@ def test_it_tells_what_it_would_do_and_does_it_when_asked(penstock: Penstock):
         "topic    partition  processed up to  goes on at",
         "flights  0                        2           0",
         "  stores emptied: counts",
-        "  records let go of that wait in repartition topics: none",
+        "  records dropped that wait in repartition topics: none",
         "  outputs emptied: totals",
     ]
     assert told.err == ["Nothing was changed; --execute does it."]
     assert len(penstock("topics", "cat", "totals").out) == 2
     done = penstock("reset", "app", "--empty-outputs", "--execute")
     assert done.out == told.out
-    assert done.err == ["Done, as commit 2; the next start goes on from there."]
+    assert done.err == ["Done, as commit 2; the next start continues from there."]
     assert penstock("topics", "cat", "totals").out == []
     assert penstock("state", "scan", "app", "counts").out == []
 

@@ -170,7 +170,7 @@ def test_what_is_there_is_processed_and_a_later_start_processes_what_came_since(
         [
             "starting Spark ...",
             "commit 1: 3 records read",
-            "Done: 3 records processed. Started again, words goes on from here.",
+            "Done: 3 records processed. Started again, words continues from here.",
             *where(folder, "said"),
         ],
     )
@@ -196,7 +196,7 @@ def test_what_is_there_is_processed_and_a_later_start_processes_what_came_since(
         0,
         [
             "starting Spark ...",
-            "Done: 1 record processed. Started again, words goes on from here.",
+            "Done: 1 record processed. Started again, words continues from here.",
             *where(folder, "said"),
         ],
     )
@@ -215,7 +215,7 @@ def test_what_was_lost_is_told_at_each_report_and_at_the_end_with_the_reason_and
         [
             "starting Spark ...",
             "commit 1: 6 records read, 2 dropped as late, 1 sent to the dead letters, 1 dropped",
-            "Done: 6 records processed. Started again, losing goes on from here.",
+            "Done: 6 records processed. Started again, losing continues from here.",
             "Left out on the way:",
             "  2 records dropped as late by tens (expired-window): their windows had closed, since stream time was "
             "past the ends and the grace period; a longer grace period takes later records",
@@ -249,7 +249,7 @@ def test_ctrl_c_and_sigterm_stop_cleanly_and_a_later_start_goes_on_with_no_recor
     assert [line for line in told(err) if not line.startswith("commit 1: ")] == [
         "starting Spark ...",
         "stopping: the commit under way is finished first; Ctrl-C again ends at once ...",
-        "Stopped: 3 records processed. Started again, chatter goes on from here.",
+        "Stopped: 3 records processed. Started again, chatter continues from here.",
         *where(folder, "said"),
     ]
 
@@ -260,7 +260,7 @@ def test_ctrl_c_and_sigterm_stop_cleanly_and_a_later_start_goes_on_with_no_recor
     running.wait_for_records("said", 6)
     running.terminate()
     code, _, err = running.end()
-    assert (code, told(err)[-3]) == (0, "Stopped: 3 records processed. Started again, chatter goes on from here.")
+    assert (code, told(err)[-3]) == (0, "Stopped: 3 records processed. Started again, chatter continues from here.")
     assert said("said") == [
         (word, {"word": word, "times": times})
         for word, times in [("a", 1), ("b", 1), ("a", 2), ("b", 2), ("c", 1), ("a", 3)]

@@ -92,12 +92,12 @@ REFUSED = {
     "a renamed store": (
         counted("before"),
         counted("now"),
-        r"store 'before' \(values by key\) is not there any more, and 'now' is new .* begin empty: was it renamed\?",
+        r"store 'before' \(values by key\) no longer exists, and 'now' is new .* begin empty: was it renamed\?",
     ),
     "a store that is gone": (
         lambda stream: [counted()(stream), stream.group_by_key().count("second")],
         counted(),
-        r"store 'second' \(values by key\) is not there any more",
+        r"store 'second' \(values by key\) no longer exists",
     ),
     "another type": (
         counted(),

@@ -285,9 +285,7 @@ def test_a_database_that_is_damaged_again_and_again_is_an_error_that_says_so(
     place = Place(shutil.copytree(closed, tmp_path / "app"))
     monkeypatch.setattr(database.Family, "get_many", unreadable)
     place.feed(9)
-    with pytest.raises(
-        StoreError, match=r"000012\.sst is damaged, though it was just made anew .* is the disk failing"
-    ):
+    with pytest.raises(StoreError, match=r"000012\.sst is damaged, though it was just restored .* is the disk failing"):
         place.start().run_until()
 
 

@@ -246,7 +246,7 @@ def test_a_store_that_is_dropped_is_gone_and_one_of_its_name_begins_empty_later(
 
     world = world_of(tmp_path, two(True))
     run(world, two(True), "a", "a")
-    with pytest.raises(ConfigError, match=r"store 'second' \(values by key\) is not there any more: drop=\['second'\]"):
+    with pytest.raises(ConfigError, match=r"store 'second' \(values by key\) no longer exists: drop=\['second'\]"):
         run(world, two(False))
     run(world, two(False), "a", drop=["second"])
     run(world, two(True), "a")

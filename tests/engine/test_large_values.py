@@ -112,7 +112,9 @@ def test_one_record_whose_results_do_not_fit_stops_with_a_message_that_says_so(t
     builder = StreamsBuilder()
     builder.stream("in", value=bytes).flat_map_values(lambda value: [bytes(MB)] * 3, value=bytes).to("out")
     produce([("k", b"v", 1)], "in", value=bytes, log=tmp_path / "log")
-    with pytest.raises(ProcessingError, match="one record, or what it lets go of, makes results of more than 2 GiB"):
+    with pytest.raises(
+        ProcessingError, match="one record, or the entries that it releases, makes results of more than 2 GiB"
+    ):
         run(builder, tmp_path)
 
 

@@ -276,7 +276,7 @@ def test_the_same_id_and_log_from_another_folder_is_refused_and_doubles_nothing(
 def test_a_living_program_that_has_put_out_nothing_yet_keeps_its_claim(world: World):
     fill(world)
     first = world.start()
-    with pytest.raises(ConfigError, match="would process and put out everything a second time"):
+    with pytest.raises(ConfigError, match="would process everything and write all results a second time"):
         world.start(storage=elsewhere(world), machine="elsewhere")
     first.close()
 
@@ -339,7 +339,7 @@ def test_an_application_file_of_another_checkpoint_is_refused(world: World):
     fill(other)
     other.run()
     os.replace(other.storage.root / "application.json", world.storage.root / "application.json")
-    with pytest.raises(CorruptDataError, match=r"application\.json is that of another checkpoint"):
+    with pytest.raises(CorruptDataError, match=r"application\.json belongs to another checkpoint"):
         world.start()
 
 

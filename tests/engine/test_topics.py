@@ -97,7 +97,7 @@ def test_an_output_that_was_removed_goes_on_with_what_comes_after(
 
     world.run("a")
     assert (world.output(), world.log.size("out")) == ([("a", 2)], 1)
-    assert [text for text in warnings() if "removed and made anew: the results of application 'app' up to" in text]
+    assert [text for text in warnings() if "removed and created again: the results of application 'app' up to" in text]
     world.run("b")
     assert sorted(world.output()) == [("a", 2), ("b", 2)]
     assert world.counts() == [("a", 2), ("b", 2)]
@@ -203,10 +203,10 @@ def test_an_output_that_is_made_anew_in_the_middle_of_a_commit_has_none_of_it(wo
 # --- a source that was made anew -------------------------------------------------------------------------------------
 
 MADE_ANEW = (
-    r"^source topic 'in' in .* is not the one that application 'app' has read: it was removed and made anew, or this "
-    r"is another log. Of the old one the records before offset 3 of partition 0 are processed; the new one is not read "
-    r"from the middle, and everything up to commit \d+ is safe. Start under another application id to process the new "
-    r"topic from its beginning, or bring the old one back from a backup$"
+    r"^source topic 'in' in .* is not the one that application 'app' has read: it was removed and created again, or "
+    r"this is another log. Of the old one the records before offset 3 of partition 0 are processed; the new one is not "
+    r"read from the middle, and everything up to commit \d+ is safe. Start under another application id to process the "
+    r"new topic from its beginning, or bring the old one back from a backup$"
 )
 
 
@@ -235,7 +235,7 @@ def test_a_source_that_comes_back_as_it_was_is_read_on(tmp_path: Path):
     world.run("a")
     kept = (world.log.root / "in").rename(tmp_path / "kept")
     world.produce("b", "b")
-    with pytest.raises(OffsetOutOfRangeError, match="made anew"):
+    with pytest.raises(OffsetOutOfRangeError, match="created again"):
         world.start()
     world.log.delete_topic("in")
     with pytest.raises(TopicNotFoundError, match="topic 'in' does not exist"):
@@ -447,8 +447,8 @@ def test_another_beginning_is_refused(wrong: Any):
 
 LOST = (
     r"^topic 'in', partition 0: application 'app' goes on at offset 2, but the records before offset 5 were removed by "
-    r"retention: 3 of them were never read. Everything committed is safe. To go on without them, start with "
-    r"on_lost_records 'skip'; to process the topic anew, start under another application id. A longer retention keeps"
+    r"retention: 3 of them were never read. Everything committed is safe. To continue without them, start with "
+    r"on_lost_records 'skip'; to process the topic again, start under another application id. A longer retention keeps"
 )
 
 

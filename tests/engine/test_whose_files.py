@@ -193,7 +193,7 @@ def test_a_database_of_another_checkpoint_is_made_anew_with_a_warning(
     shutil.copytree(other.folder / "tasks", place.folder / "tasks")
     assert place.run(8, 9).outcome() == undisturbed(stopped, 8, 9)
     assert len(warnings(caplog)) == len(TASKS)
-    assert all("is that of another checkpoint" in said for said in warnings(caplog))
+    assert all("belongs to another checkpoint" in said for said in warnings(caplog))
 
 
 def test_a_database_of_commits_that_others_have_replaced_is_made_anew(
@@ -341,7 +341,7 @@ def test_a_manifest_of_another_checkpoint_in_the_place_of_an_older_one_is_refuse
     name = f"manifests/{entry.previous:016d}.json"
     shutil.copy(other.folder / "checkpoint" / name, place.folder / "checkpoint" / name)
     shutil.rmtree(place.folder / "tasks")
-    with pytest.raises(CorruptDataError, match=rf"{name} is that of another checkpoint .*backup"):
+    with pytest.raises(CorruptDataError, match=rf"{name} belongs to another checkpoint .*backup"):
         place.run(8)
 
 
@@ -351,7 +351,7 @@ def test_a_start_of_another_checkpoint_under_a_name_is_refused(stopped: Path, tm
     path = place.folder / "checkpoint" / newest.start
     start = unseal(path.read_bytes(), dict[str, Any], "")
     path.write_bytes(seal(start | {"application": "0123456789ab"}))
-    with pytest.raises(CorruptDataError, match=rf"{newest.start} is that of another checkpoint"):
+    with pytest.raises(CorruptDataError, match=rf"{newest.start} belongs to another checkpoint"):
         place.run(8)
 
 

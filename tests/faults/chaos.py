@@ -3,7 +3,8 @@
 python tests/faults/chaos.py --kills 500 --seed 7 [--mode local|spark] [--round N] [--folder FOLDER] [--keep]
 
 Besides what that tool does, some of these programs have producers that write and are killed meanwhile, and what is
-processed is removed from their input; once a program is done and compared, one of its topics is removed and made anew.
+processed is removed from their input; once a program is done and compared, one of its topics is removed and created
+again.
 """
 
 from __future__ import annotations

@@ -32,12 +32,10 @@ def test_secrets_come_from_variables_and_files_when_they_are_needed(tmp_path: Pa
         "sasl.username": "me",
         "ssl.ca.location": "/ca",
     }
-    with pytest.raises(
-        ConfigError, match=r"sasl\.username is to come from the variable USER_OF_KAFKA, which is not set"
-    ):
+    with pytest.raises(ConfigError, match=r"sasl\.username comes from the variable USER_OF_KAFKA, which is not set"):
         cluster.options({})
     (tmp_path / "password").unlink()
-    with pytest.raises(ConfigError, match=r"sasl\.password is to come from the file .*: No such file"):
+    with pytest.raises(ConfigError, match=r"sasl\.password comes from the file .*: No such file"):
         cluster.options(environment)
 
 

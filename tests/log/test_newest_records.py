@@ -65,9 +65,9 @@ def test_the_file_and_the_way_out_are_named(log: FileLog):
         assert str(error.value).startswith(f"{entry(log, 5)} is missing though later entries are there")
     else:
         assert str(error.value) == (
-            f"{entry(log, 5)} is missing, with the newest records of topic 't'; restore it from a backup. To go on "
-            f"without these records, remove {log.root}/t/newest and start the programs anew; applications that have "
-            "processed these records will refuse to go on"
+            f"{entry(log, 5)} is missing, with the newest records of topic 't'; restore it from a backup. To continue "
+            f"without these records, remove {log.root}/t/newest and start the programs again; applications that have "
+            "processed these records will refuse to continue"
         )
 
 

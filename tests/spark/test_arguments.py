@@ -43,7 +43,8 @@ def topology(function: Any = str) -> Any:
     [
         (
             {"trigger": "often"},
-            "start: trigger: cannot read 'often' as a duration.*; or 'available-now' to process what is there and stop",
+            "start: trigger: cannot read 'often' as a duration.*; or 'available-now' to process all present records "
+            "and stop",
         ),
         ({"trigger": -5}, "start: trigger must not be negative, got -5"),
         ({"slots": 0}, "start: slots is a number of processes from 1 on, got 0"),
@@ -95,7 +96,7 @@ def test_wrong_arguments_are_refused_before_spark_starts(arguments: dict[str, An
         ({"batch": "b"}, "run_batch: batch='b' is a name under which rows count once in an application"),
         ({"seed": 5}, "5 at .* cannot be a name"),
         ({"seed": "app", "then": 5}, "run_batch: then is a dict of a place for each topic; got 5"),
-        ({"then": {"in": 0}}, "run_batch: then= says where a live program goes on behind a seed"),
+        ({"then": {"in": 0}}, "run_batch: then= says where a live program continues after a seed"),
         ({"on_eror": "skip"}, r"unknown setting 'on_eror' \(keyword\)"),
     ],
 )

@@ -280,8 +280,8 @@ def test_a_stream_has_no_end(folder: Path, name: str):
     with pytest.raises(ConfigError) as error:
         stream(folder, **{name: values[name]})
     assert str(error.value) == (
-        f'format("penstock"): the option {name} is for spark.read: a stream has no end, and goes on with what comes. '
-        "Leave it out; trigger(availableNow=True) ends a query at the present end of the topic"
+        f'format("penstock"): the option {name} is for spark.read: a stream has no end, and continues with new '
+        "records. Leave it out; trigger(availableNow=True) ends a query at the present end of the topic"
     )
 
 

@@ -17,7 +17,9 @@ from penstock.log.file.log import FileLog
 from penstock.log.produce import produce
 from penstock.log.tables import Chosen
 
-MADE_ANEW = "topic 't' is not the one that is to be read: it was removed and made anew, and is not read from the middle"
+MADE_ANEW = (
+    "topic 't' is not the one that is to be read: it was removed and created again, and is not read from the middle"
+)
 
 
 class Query:

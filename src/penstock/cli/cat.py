@@ -127,7 +127,9 @@ def tail(
             time.sleep(_POLL_SECONDS)
             before, ranges = ranges, _chosen(log, name, partition)
             if log.topic_id(name) != id_:
-                raise TopicNotFoundError(f"topic {name!r} was removed and made anew; begin again to follow the new one")
+                raise TopicNotFoundError(
+                    f"topic {name!r} was removed and created again; begin again to follow the new one"
+                )
             new = {p: (before[p][1], end) for p, (_, end) in ranges.items()}
             lines.print(lines.records(new))
     except KeyboardInterrupt:  # Ctrl-C ends following

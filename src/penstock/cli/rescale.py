@@ -55,7 +55,7 @@ def rescale(application: str, partitions: int, program: str | None, execute: boo
         _show(planned.plan)
         rows = planned.execute() if execute else 0
     if execute:
-        say(f"Done, as commit {planned.plan.commit:,}, with {count(rows, 'row')}; the next start goes on from there.")
+        say(f"Done, as commit {planned.plan.commit:,}, with {count(rows, 'row')}; the next start continues from there.")
     else:
         say("Nothing was changed; --execute does it.")
 
@@ -84,9 +84,9 @@ def _show(plan: RescalePlan) -> None:
     print_table(("topic", "partitions before", "now", "is read on"), rows, right=("partitions before", "now"))
     tasks = (f"{sub} ({before} to {now})" for sub, (before, now) in sorted(plan.tasks.items()))
     click.echo(f"  sub-topologies with other tasks: {', '.join(tasks)}")
-    click.echo(f"  stores written anew: {', '.join(plan.stores) or 'none'}")
+    click.echo(f"  stores written again: {', '.join(plan.stores) or 'none'}")
     if plan.repeated:
         click.echo(
-            f"  final results that may be put out once more, since partitions are not equally far: "
+            f"  final results that may be written again, since partitions have reached different times: "
             f"{', '.join(plan.repeated)}"
         )

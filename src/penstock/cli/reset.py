@@ -73,7 +73,7 @@ def reset(
         if execute:
             planned.execute()
     if execute:
-        say(f"Done, as commit {planned.plan.commit:,}; the next start goes on from there.")
+        say(f"Done, as commit {planned.plan.commit:,}; the next start continues from there.")
     else:
         say("Nothing was changed; --execute does it.")
 
@@ -92,7 +92,7 @@ def _show(plan: Plan) -> None:
     print_table(("topic", "partition", "processed up to", "goes on at"), rows, right=("processed up to", "goes on at"))
     click.echo(f"  stores emptied: {', '.join(plan.stores) or 'none'}")
     waiting = (f"{topic} ({count(files, 'file')})" for topic, files in sorted(plan.waiting.items()))
-    click.echo(f"  records let go of that wait in repartition topics: {', '.join(waiting) or 'none'}")
+    click.echo(f"  records dropped that wait in repartition topics: {', '.join(waiting) or 'none'}")
     if plan.refused:
         dropped = (f"{topic} ({count(records, 'record')})" for topic, records in sorted(plan.refused.items()))
         click.echo(f"  records dropped that their topics refuse, see `penstock publish`: {', '.join(dropped)}")
@@ -101,7 +101,7 @@ def _show(plan: Plan) -> None:
         say(
             f"Topic {topic} was given more partitions: what a key had before lies in another one than what it gets "
             "now, and steps that keep state by the key of the source have two results for it. `penstock rescale` in "
-            "place of reset goes on with one; or read a copy: penstock topics cat --json | penstock topics produce "
+            "place of reset continues with one; or read a copy: penstock topics cat --json | penstock topics produce "
             "--json --partitions N",
             style="yellow",
         )

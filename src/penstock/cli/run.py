@@ -60,7 +60,7 @@ _ABORTED, _TERMINATED = 130, 143
     help="Names its state and topics. [default: the file's name]",
 )
 @click.option("--trigger", help='"available-now", or a duration in place of the setting commit_interval.')
-@click.option("--available-now", is_flag=True, help="Process what is there and stop: --trigger available-now.")
+@click.option("--available-now", is_flag=True, help="Process all present records and stop: --trigger available-now.")
 @click.option(
     "--slots",
     type=click.IntRange(min=1),
@@ -394,7 +394,7 @@ class _Run:
 def _say_how_it_ended(streams: Streams, was_stopped: bool) -> None:
     read = count(streams.last_progress.total_records if streams.last_progress else 0, "record")
     how = "Stopped" if was_stopped else "Done"
-    say(f"{how}: {read} processed. Started again, {streams.application_id} goes on from here.")
+    say(f"{how}: {read} processed. Started again, {streams.application_id} continues from here.")
 
 
 def _say_what_was_lost(streams: Streams, program: str, given: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""An application without Spark: the same tasks and the same commits, in this process."""
+"""Runs an application without Spark: the same tasks and the same commits, in this process."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 class LocalApplication(StageRunner):
-    """Runs a topology over a log, commit by commit, when it is told to.
+    """Runs a topology over a log, commit by commit, on request.
 
     Args:
         folder: where databases are kept; None to keep all state in memory.
         reader: gives tasks their input; tests have another.
-        program: which program it is, where that is known.
-        restore_listener: is told how restores go on.
-        wishes: what is to become of state when the topology has changed.
+        program: the program's file, if known.
+        restore_listener: receives the progress of restores.
+        wishes: how state follows a changed topology.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class LocalApplication(StageRunner):
         self.coordinator = self._begun(opened)
 
     def _begun(self, opened: Opened, before: Coordinator | None = None) -> Coordinator:
-        """Have the application go on as it was opened, with new tasks."""
+        """Continue the opened application, with new tasks."""
         given = opened.settings, opened.plain_log, opened.storage, self._folder, self._reader
         self.host = TaskHost(opened.topology, opened.layout, *given)
         self.host.on_restore = self.restores.hear
@@ -71,8 +71,10 @@ class LocalApplication(StageRunner):
         return self.host.run(stage)
 
     def run_until(self, ends: Ends | None = None) -> int:
-        """Make commits until everything up to these ends is processed (default: the ends as they are now, and
-        whatever the topology itself writes into its source topics); how many records were read."""
+        """Make commits until everything up to these ends is processed. Return how many records were read.
+
+        By default these are the present ends, and the records that the topology itself writes into its source topics.
+        """
         records = 0
         self.take_up_topics()
         while (done := self.coordinator.step(ends or self.coordinator.end_offsets())) is not None:
@@ -80,8 +82,9 @@ class LocalApplication(StageRunner):
         return records
 
     def take_up_topics(self) -> Coordinator | None:
-        """Take up topics that have appeared and match the patterns of sources; the coordinator that goes on with them,
-        None if there are none."""
+        """Add topics that have appeared and match the sources' patterns. Return the coordinator that continues with
+        them, or None.
+        """
         topology = self.coordinator.opened.with_new_topics()
         if topology is None:
             return None
@@ -96,7 +99,7 @@ class LocalApplication(StageRunner):
         self.host.settle([TaskWork(name, entry) for name, entry in tasks.items()], self.coordinator.application)
 
     def stores(self) -> ApplicationStores:
-        """All stores, for reading, from any thread: what is committed, or under at least once all that is written."""
+        """Return all stores for reading, from any thread: committed state, or under at least once all written state."""
         from penstock.query.application import ApplicationStores
         from penstock.query.commits import OwnCommits
 
@@ -106,5 +109,5 @@ class LocalApplication(StageRunner):
         return ApplicationStores(commits, settings.block_cache_bytes, live)
 
     def close(self) -> None:
-        """Let go of all state."""
+        """Close all state."""
         self.host.close()

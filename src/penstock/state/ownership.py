@@ -55,7 +55,7 @@ def stranger(found: Owner, wanted: Owner, commit: int) -> str:
     'is that of task 0_1 and not of task 0_0'
     """
     if found.application and wanted.application and found.application != wanted.application:
-        return f"is that of another checkpoint ({found.application}, and this one is {wanted.application})"
+        return f"belongs to another checkpoint ({found.application}, and this one is {wanted.application})"
     if found.task and found.task != wanted.task:
         return f"is that of task {found.task} and not of task {wanted.task}"
     if found.attempt and wanted.attempt and found.attempt != wanted.attempt:

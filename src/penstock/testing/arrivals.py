@@ -32,7 +32,9 @@ def _is_announcement(part: Part) -> bool:
 
 
 def _written(topology: Topology) -> dict[str, int]:
-    """The topics of all sinks, numbered so that a record of any source reaches those before others, depth first."""
+    """Return the topics of all sinks, numbered in the order in which a record of any source reaches them, depth
+    first.
+    """
     before: dict[str, set[str]] = {}
     for sub in topology.sub_topologies:
         for source in sub.parts:
@@ -80,7 +82,7 @@ class ArrivalReader(Reader):
     written: dict[str, int] = {}
     """The numbers of the topics that tasks write, in the order in which a record reaches them."""
     announced: frozenset[str] = frozenset()
-    """The sources of what Kafka Streams knows nothing of, which is never what causes anything."""
+    """Sources that exist only in Penstock (announcements); their records never count as a cause."""
 
     def __init__(
         self, inputs: Sequence[Input], chunk_records: int, chunk_bytes: int = sys.maxsize, clock: int = EARLIEST
@@ -90,10 +92,10 @@ class ArrivalReader(Reader):
         """How many records of each arrival have been read."""
         self._sequence: tuple[IntArray, IntArray] | None = None
         self._taken = 0
-        """How many records had been taken when that was planned."""
+        """How many records had been taken when the sequence was planned."""
 
     def hold(self, bounds: Mapping[str, int], until: int = LATEST) -> None:
-        """Take nothing of what was caused by a record that may still cause more; times do not matter."""
+        """Take no results of a record that may still cause more; times do not matter."""
         self._bounds = bounds
         for one in self.inputs:
             one.until = min(bounds.values(), default=LATEST + 1) - 1

@@ -487,8 +487,8 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
             self._queues = TopicQueues[tuple[str, int]]()
             raise ProcessingError(
                 f"the topology reads the topic {self._own[0]!r} that it writes: one input record has made more than "
-                f"{most:,} records in {topic!r} and there is no end. A running application goes on for ever as "
-                f"well, as in Kafka Streams. Write into another topic, or filter what goes back; where so many are "
+                f"{most:,} records in {topic!r} and there is no end. A running application continues forever as well, "
+                f"as in Kafka Streams. Write into another topic, or filter what goes back; where so many are "
                 "meant, set the driver's most_fed_back"
             )
 

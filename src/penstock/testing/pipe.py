@@ -23,7 +23,7 @@ def pipe(
     key: Any = str,
     value: Any = None,
 ) -> list[tuple[Any, Any]]:
-    """What comes out of some steps for some records, as pairs of key and value.
+    """Return the results of some steps for some records, as pairs of key and value.
 
     Args:
         steps: a function from a stream to the stream or table whose records are wanted.

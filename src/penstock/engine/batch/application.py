@@ -117,7 +117,7 @@ class Application:
         if any(entry.changed >= 0 for entry in newest.tasks.values()):
             raise ConfigError(
                 f"run_batch: application {self._id!r} cannot be seeded: it has made commits already, up to "
-                f"{newest.commit}. Seed another application id, or go on with this one: run_batch(application_id="
+                f"{newest.commit}. Seed another application id, or continue this one: run_batch(application_id="
                 f"{self._id!r}, batch=...)"
             )
 
@@ -179,7 +179,7 @@ def seeds_of(then: Then | None, sources: Mapping[str, Source], log: Log) -> dict
             raise ConfigError(
                 f"run_batch: then names topic {topic!r}, for which there is no DataFrame"
                 f"{nearest(str(topic), list(sources))}; there are some for {', '.join(sources) or 'none'}. Topics of "
-                "the log are read to their ends, and a live program goes on there"
+                "the log are read to their ends, and a live program continues there"
             )
     found: dict[str, list[int]] = {}
     for topic in sources:
@@ -190,7 +190,7 @@ def seeds_of(then: Then | None, sources: Mapping[str, Source], log: Log) -> dict
         elif any(end > start for start, end in zip(log.start_offsets(topic), log.end_offsets(topic), strict=True)):
             raise ConfigError(
                 f"run_batch: topic {topic!r} has records, and nothing says which of them the DataFrame has already. "
-                f"Say where a live program goes on: then={{{topic!r}: ...}} with an offset for each partition, a "
+                f"Say where a live program continues: then={{{topic!r}: ...}} with an offset for each partition, a "
                 'time, "earliest" or "latest"'
             )
     return found

@@ -118,7 +118,7 @@ def check_application(
         )
     if then is not None and seed is None:
         raise ConfigError(
-            "run_batch: then= says where a live program goes on behind a seed; give seed=, its application id"
+            "run_batch: then= says where a live program continues after a seed; give seed=, its application id"
         )
     if application_id is None:
         if batch is not None:

@@ -49,7 +49,7 @@ class BatchCommit(BatchResult):
         """
         if self.is_repeated:
             raise ConfigError(
-                f"topic {topic!r}: this batch is a repeated one, and an earlier run has put out its records. Read the "
+                f"topic {topic!r}: this batch is a repeated one, and an earlier run has written its records. Read the "
                 'topic: spark.read.format("penstock")'
             )
         if topic not in self._outcome.after:

@@ -47,12 +47,12 @@ class Claims:
             assert self._storage is not None
             raise ConfigError(
                 f"application {self._application_id!r} writes into the log {self._log.url} from the checkpoint "
-                f"{claim.checkpoint}; this start has another one, {_place(storage)}, and would process and put out "
-                f"everything a second time. To go on, start it where it was, or with checkpoint={claim.checkpoint!r} "
-                "(or a copy of that folder). To process the topics once more beside it, give this program another "
-                "application id. If that checkpoint is lost or no longer wanted, remove the topics it wrote into, or "
-                f"the file {self._storage.shown}/{self._name} to have everything put out again behind what "
-                "is there"
+                f"{claim.checkpoint}; this start has another one, {_place(storage)}, and would process everything and "
+                "write all results a second time. To continue, start it where it was, or with "
+                f"checkpoint={claim.checkpoint!r} (or a copy of that folder). To process the topics again beside it, "
+                "give this program another application id. If that checkpoint is lost or no longer wanted, remove the "
+                f"topics it wrote into, or the file {self._storage.shown}/{self._name} to write all results again "
+                "after the present ones"
             )
 
     def make(self, application: str, storage: Storage) -> None:

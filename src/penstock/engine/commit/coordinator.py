@@ -190,7 +190,7 @@ class Coordinator:
         by = "" if start is None else f" by {start}"
         return FencedError(
             f"application {self.application_id!r} was taken over{by}, and is at commit {newest.commit}; this program "
-            f"stops. Its results up to commit {self.manifest.commit} are safe, and the other one goes on from there"
+            f"stops. Its results up to commit {self.manifest.commit} are safe, and the other one continues from there"
         )
 
     # --- what there is to do -------------------------------------------------------------------------------------

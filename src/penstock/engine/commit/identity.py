@@ -58,8 +58,8 @@ def read_identity(storage: Storage, newest: Manifest) -> Identity | None:
         return _restored(storage, newest, where) if newest.commit >= 0 else None
     if newest.application not in ("", found.id):
         raise CorruptDataError(
-            f"{where} is that of another checkpoint ({found.id}): the manifests beside it are of {newest.application}. "
-            "Restore it from a backup, or remove it, and it is made anew from the manifests"
+            f"{where} belongs to another checkpoint ({found.id}): the manifests beside it are of {newest.application}. "
+            "Restore it from a backup, or remove it, and it is created again from the manifests"
         )
     return found
 
@@ -68,8 +68,8 @@ def _restored(storage: Storage, newest: Manifest, where: str) -> Identity:
     start = Starts(storage).of(newest)
     if start is None:
         raise CorruptDataError(
-            f"{where} is missing, though {newest.commit + 1} commits are there: without it the last of them would be "
-            "put out a second time; restore it from a backup"
+            f"{where} is missing, though {newest.commit + 1} commits are there: without it the results of the last one "
+            f"would be written a second time; restore it from a backup"
         )
     return Identity(start.application, start.application_id, {}, {})
 
@@ -112,7 +112,7 @@ def check_shape(old: Identity, new: Identity, where: str) -> None:
             raise ConfigError(
                 f"the topics {topics} had {count} partitions when application {application_id!r} first started and "
                 f"have {new.tasks[topics]} now; state is kept by partition and cannot follow. Start under another "
-                "application id to process the topics anew"
+                "application id to process the topics again"
             )
     changed = {name for name, kind in old.stores.items() if name in new.stores and new.stores[name] != kind}
     if changed:
@@ -132,7 +132,7 @@ def check_sources(newest: Manifest, topology: Topology, application_id: str, dro
                 f"application {application_id!r} has read topic {topic!r}, and the topology reads it no more: what is "
                 "in its stores and outputs of that topic would stay as it is. Put the source back, say that you want "
                 f"this with drop=[{topic!r}] (penstock run --drop {topic}), or start under another application id "
-                "to process the other topics anew. Nothing was changed"
+                "to process the other topics again. Nothing was changed"
             )
 
 

@@ -157,7 +157,7 @@ class CommitLoop:
     def _begins_anew(self, error: PenstockError) -> bool:
         if not self._goes_on_after(error):
             return False
-        _log.warning("%s\n  the uncaught_exception_handler has it begin anew from the last commit", error)
+        _log.warning("%s\n  the uncaught_exception_handler starts it again from the last commit", error)
         return True
 
     def _work(self) -> PenstockError | None:

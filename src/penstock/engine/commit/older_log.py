@@ -51,6 +51,6 @@ def older(log: Log, topic: str, producer: str, commit: int, application_id: str)
         f"the log is older than the checkpoint: topic {topic!r} in {log.url} ends at {ends} and has {until}, but "
         f"commit {commit} wrote more into it. It was brought back from a copy that was made before. Nothing was "
         "changed, and the checkpoint is safe. Restore log and checkpoint from one back-up. If the results that the "
-        f"topic had may be lost, remove it (penstock topics rm {topic}): the next start makes it anew, and goes on "
-        "with what comes"
+        f"topic had may be lost, remove it (penstock topics rm {topic}): the next start creates it again, and adds "
+        f"only new results"
     )

@@ -77,13 +77,11 @@ def _check_types(topology: Topology, log: Log) -> None:
 def _check_sink(node: nodes.Sink, info: TopicInfo) -> None:
     for what, held, serde in (("key", info.key, node.key), ("value", info.value, node.value)):
         if not fits(held, serde):
-            keep = f" ({what}=Any, with Any of typing, there or where they are made, goes on with JSON)" * (
-                held == "json"
-            )
+            keep = f" ({what}=Any, with Any of typing, there or where they are made, keeps the JSON)" * (held == "json")
             raise ConfigError(
                 f"topic {info.name!r} holds {what}s of type {held}, but to() at {node.where} writes {what}s of type "
                 f"{serde.name}{keep}; nothing was started. Convert the {what}s, write into another topic, or remove "
-                f"this one if nobody needs it (penstock topics rm {info.name}): it is made anew with the right type"
+                f"this one if nobody needs it (penstock topics rm {info.name}): it is created again with the right type"
             )
 
 
@@ -171,8 +169,8 @@ class Topics:
         """Warn of outputs that were removed since the newest manifest and are created again."""
         for topic in sorted(self._made_anew(newest, self._ids()) & {*self._outputs}):
             _log.warning(
-                "output topic %r was removed and made anew: the results of application %r up to commit %d are not in "
-                "it, those that come now go into it",
+                "output topic %r was removed and created again: the results of application %r up to commit %d are not "
+                "in it, those that come now go into it",
                 *(topic, self._application_id, newest.commit),
             )
 
@@ -205,8 +203,8 @@ class Topics:
         """Return the error for an output that was removed while the application ran."""
         return TopicNotFoundError(
             f"output topic {topic!r} was removed while application {self._application_id!r} ran; everything up to "
-            f"commit {commit} is safe in its other topics and its state. Start again: the topic is made anew if it is "
-            "not there, and goes on with what comes then"
+            f"commit {commit} is safe in its other topics and its state. Start again: the topic is created again if it "
+            f"does not exist, and gets the results from then on"
         )
 
     def _source_is_another(self, manifest: Manifest, topic: str) -> OffsetOutOfRangeError | TopicNotFoundError:
@@ -220,7 +218,7 @@ class Topics:
             )
         return OffsetOutOfRangeError(
             f"source topic {topic!r} in {self._log.url} is not the one that application {self._application_id!r} has "
-            "read: it was removed and made anew, or this is another log. Of the old one the records "
+            "read: it was removed and created again, or this is another log. Of the old one the records "
             f"{several or 'it had'} are processed; the new one is not read from the middle, and {safe}. Start under "
             "another application id to process the new topic from its beginning, or bring the old one back from a "
             "backup"
@@ -305,8 +303,8 @@ class Topics:
         raise OffsetOutOfRangeError(
             f"{where}: application {self._application_id!r} goes on at offset {at}, but the records before offset "
             f"{start} were removed by retention: {start - at} of them were never read. Everything committed is safe. "
-            "To go on without them, start with on_lost_records 'skip'; to process the topic anew, start under another "
-            "application id. A longer retention keeps records until they are read"
+            "To continue without them, start with on_lost_records 'skip'; to process the topic again, start under "
+            "another application id. A longer retention keeps records until they are read"
         )
 
 

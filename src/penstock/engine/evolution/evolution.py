@@ -78,4 +78,4 @@ class Evolution:
         for name in sorted(self._description.stores.keys() - matches.stores.values()):
             _log.warning("store %r is new and begins empty: what was processed before is not in it", name)
         for name in sorted(matches.dropped):
-            _log.warning("%r was let go of, as drop says", name)
+            _log.warning("%r was dropped, as drop says", name)

@@ -54,7 +54,7 @@ class Wishes:
             raise ConfigError(f'drop is a list of names, as in ["store"]; got {drop!r}')
         twice = [name for name in rename.values() if list(rename.values()).count(name) > 1]
         if twice:
-            raise ConfigError(f"rename gives two stores the name {twice[0]!r}; a store goes on as one")
+            raise ConfigError(f"rename gives two stores the name {twice[0]!r}; give each a name of its own")
         if both := sorted(set(rename) & set(names)):
             raise ConfigError(f"{both[0]!r} is both renamed and dropped; say one of them")
         return cls(dict(rename), frozenset(names))

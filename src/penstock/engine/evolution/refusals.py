@@ -30,10 +30,10 @@ def check(
         lines = "\n".join(f"- {line}" for line in wrong)
         raise ConfigError(
             f"the topology no longer fits what application {application_id!r} has kept in {where}:\n{lines}\n"
-            "Nothing was started, and nothing is lost. To go on with what is there, put back what is named here, or "
-            'say what became of it: rename={"old": "new"} has the rows go on under another name, drop=["store"] lets '
-            "go of them (penstock run --rename old=new --drop store). To process the topics anew with this topology, "
-            "have it begin again with penstock reset, or start it under another application id"
+            "Nothing was started, and nothing is lost. To keep this state, put back the stores and topics named here. "
+            'Or say how they changed: rename={"old": "new"} gives the rows another name, drop=["store"] drops them '
+            "(penstock run --rename old=new --drop store). To process the topics again with this topology, start it "
+            "over with penstock reset, or start it under another application id"
         )
 
 
@@ -90,7 +90,7 @@ def _gone(old: Description, new: Description, matches: Matches) -> Iterator[str]
     for name in sorted(old.stores.keys() - matches.stores.keys() - matches.dropped):
         kept = old.stores[name]
         alike = [other for other, candidate in added.items() if fits(kept, candidate)]
-        line = f"store {name!r} ({kept.facts['rows']}) is not there any more"
+        line = f"store {name!r} ({kept.facts['rows']}) no longer exists"
         if alike and kept.named_by_user:
             line += (
                 f", and {alike[0]!r} is new and would begin empty: was it renamed? rename={{{name!r}: {alike[0]!r}}}"
@@ -101,7 +101,7 @@ def _gone(old: Description, new: Description, matches: Matches) -> Iterator[str]
                 f"with rename={{{name!r}: {alike[0]!r}}}, or give it the name it had (store={name!r})"
             )
         else:
-            line += f": drop=[{name!r}] lets go of it"
+            line += f": drop=[{name!r}] drops it"
         yield line
 
 
@@ -113,9 +113,9 @@ def _left_waiting(new: Description, matches: Matches, newest: Manifest) -> Itera
             if new.readers.get(now) is None and topic not in told and topic not in matches.dropped:
                 told.add(topic)
                 yield (
-                    f"records wait in the repartition topic {topic!r}, which nothing reads any more; let the topology "
-                    f"that was there process them first (its task {TaskId.parse(task)} has them), or let go of them "
-                    f"with drop=[{topic!r}]"
+                    f"records wait in the repartition topic {topic!r}, which nothing reads now; let the previous "
+                    f"topology process them first (its task {TaskId.parse(task)} has them), or drop them with "
+                    f"drop=[{topic!r}]"
                 )
 
 

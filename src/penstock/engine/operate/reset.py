@@ -161,7 +161,7 @@ class Reset:
             has = f"topic {topic!r} had {self._sources[topic]} partitions and has {now} now"
             if wanted.keep_state or wanted.keep_waiting:
                 raise ConfigError(
-                    f"{has}, and what is kept lies by partition: `penstock rescale {self._start.application_id} "
+                    f"{has}, and the state is stored by partition: `penstock rescale {self._start.application_id} "
                     f"--partitions {now}` moves it. Reset it then, or without --keep-state and --keep-waiting; nothing "
                     "was changed"
                 )

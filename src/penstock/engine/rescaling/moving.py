@@ -132,7 +132,7 @@ class Moving:
             raise ConfigError(
                 f"store {placing.store.name!r} has rows in partition {partition} whose keys Kafka's partitioner puts "
                 f"into others, such as {int(placed[placed != partition][0])}: records come here by another "
-                "partitioner. Start under another application id to process the topics anew; nothing was changed"
+                "partitioner. Start under another application id to process the topics again; nothing was changed"
             )
 
 

@@ -159,7 +159,7 @@ class Rescale:
             if has_own_stores(sub, self._topology.facts):
                 raise self._refused(
                     f"sub-topology {sub.id} has a store that the program brings, whose rows cannot be moved. Start "
-                    "under another application id to process the topics anew"
+                    "under another application id to process the topics again"
                 )
         for sub in subs:
             if any(part.stores for part in sub.working_parts):
@@ -188,15 +188,15 @@ class Rescale:
             raise self._refused(
                 f"topics refuse records of commit {newest.found.sequence:,}, {len(refused)} in all: topic "
                 f"{refused[0].topic!r}, partition {refused[0].partition}: {refused[0].why}. `penstock publish "
-                f"{self._start.application_id}` puts them aside. Rescale it then"
+                f"{self._start.application_id}` makes dead letters of them. Rescale it then"
             )
 
     def _check_waiting(self) -> None:
         waiting = sorted({topic for topics in self._newest.waiting.values() for topic in topics})
         if waiting:
             raise self._refused(
-                f"records wait in the repartition topics {', '.join(waiting)}. Start the program with the partitions "
-                "of before until it has processed them, and rescale it then"
+                f"records wait in the repartition topics {', '.join(waiting)}. Start the program with the previous "
+                f"partitions until it has processed them, and rescale it then"
             )
 
     def _check_unread(self, sub: SubTopology) -> None:
@@ -217,8 +217,8 @@ class Rescale:
                 offset = int(records.offsets[elsewhere[0]])
                 raise self._refused(
                     f"topic {source.topic!r}, partition {partition}, offset {offset}: Kafka's partitioner puts this "
-                    "record's key into another partition now that there are so many. What is not read yet has to be "
-                    "where its state will be: have the application read everything before its topics get more "
+                    "record's key into another partition now that there are so many. Unread records have to be where "
+                    "their state will be: have the application read everything before its topics get more "
                     "partitions, and write with Kafka's partitioner"
                 )
 

@@ -186,7 +186,7 @@ class Manifests:
             entry = self._linked(entry.previous, task)
             if entry.attempt and newest.attempt and _application_of(entry) != _application_of(newest):
                 raise CorruptDataError(
-                    f"the manifest {self.place(entry.changed)} is that of another checkpoint "
+                    f"the manifest {self.place(entry.changed)} belongs to another checkpoint "
                     f"({_application_of(entry)}, and later ones are of {_application_of(newest)}); restore it from a "
                     "backup"
                 )
@@ -219,7 +219,7 @@ class Manifests:
         """Return what the commits after `after` changed in a task, in order."""
         if newest.base is not None and after < newest.base.commit:
             raise CorruptDataError(
-                f"the state of task {task} began anew with commit {newest.base.commit}, for a changed topology, and "
+                f"the state of task {task} started over with commit {newest.base.commit}, for a changed topology, and "
                 f"cannot be brought there from commit {after}; restore the checkpoint from a backup"
             )
         entries = reversed(list(self.chain(task, newest, after)))

@@ -43,8 +43,8 @@ class ProgramFile:
             own = f"{_shown(self.path)}:{self.name}"
             raise ConfigError(
                 f"application {application_id!r} is the program {_shown(other)}:{name}; {own} has the same default id "
-                f"and would go on with its state. Give it an id of its own: penstock run {own} --application-id ID. If "
-                f"it is the same program, moved or under another name, say so with --application-id {application_id}"
+                f"and would continue with its state. Give it an id of its own: penstock run {own} --application-id ID. "
+                f"If it is the same program, moved or under another name, say so with --application-id {application_id}"
             )
 
 

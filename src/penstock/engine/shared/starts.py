@@ -121,7 +121,7 @@ class Starts:
             ) from None
         if application not in ("", found.application):
             raise CorruptDataError(
-                f"{where} is that of another checkpoint ({found.application}, and the manifests are of {application}); "
+                f"{where} belongs to another checkpoint ({found.application}, and the manifests are of {application}); "
                 "restore it from a backup"
             )
         if found.format > FORMAT:

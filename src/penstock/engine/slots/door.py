@@ -54,7 +54,7 @@ class Door:
         return self._bell.fileno()
 
     def next(self) -> tuple[Link, Hello] | None:
-        """Return the next slot that has connected; None if there is none."""
+        """Return the next slot that has connected, if any."""
         try:
             came = self._came.get_nowait()
         except queue.Empty:

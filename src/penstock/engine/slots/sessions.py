@@ -245,7 +245,7 @@ class SlotSessions(StageRunner):
 
     def _check_wanted(self) -> None:
         if self._is_given_up:
-            raise LinkLostError("nobody waits for it any more")
+            raise LinkLostError("it was given up")
 
     def _heard(self, message: Message, slot: int) -> Done | None:
         """Process a slot's message. Return it if it is the answer to an order."""

@@ -24,7 +24,7 @@ def check_arguments(application_id: Any, spark: Any, trigger: Any, slots: Any, o
         try:
             to_ms(trigger, "trigger")
         except ConfigError as error:
-            raise ConfigError(f"start: {error}; or {AVAILABLE_NOW!r} to process what is there and stop") from None
+            raise ConfigError(f"start: {error}; or {AVAILABLE_NOW!r} to process all present records and stop") from None
     if slots is not None and (isinstance(slots, bool) or not isinstance(slots, int) or slots < 1):
         raise ConfigError(f"start: slots is a number of processes from 1 on, got {show(slots)}")
     check_callable(on_progress, "start: on_progress", "(progress), called after every commit")

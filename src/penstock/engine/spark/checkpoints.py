@@ -57,8 +57,8 @@ def check_no_folder_of_url(checkpoint: str) -> None:
     if (left / "metadata").exists():
         raise ConfigError(
             f"write: an earlier Penstock kept this query's progress in the folder {left}, which it made of the URL "
-            "checkpoint=. Copy what is in it to that URL to go on from there, and then remove the folder; or remove it "
-            "to begin anew"
+            "checkpoint=. Copy its content to that URL to continue from there, and then remove the folder; or remove "
+            "it to begin again"
         )
 
 

@@ -101,7 +101,7 @@ class StreamReader(OffsetsReader):
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         self._check(start, end)
         now = self._id()
-        self._check(end, now)  # Spark may have planned this batch before the topic was made anew
+        self._check(end, now)  # planned before the topic was created again, perhaps
         self._check_is_there(start)
         ranges = self._asked.cut([one.value[1:] for one in super().partitions(start, end)])
         return [_Range(self._topic, one, now[START]["id"]) for one in ranges]
@@ -130,8 +130,8 @@ _WAY_OUT = "Give the query another checkpointLocation to read the topic from the
 
 def _made_anew(topic: str) -> OffsetOutOfRangeError:
     return OffsetOutOfRangeError(
-        f"topic {topic!r} is not the one that is to be read: it was removed and made anew, and is not read from the "
-        f"middle. {_WAY_OUT}"
+        f"topic {topic!r} is not the one that is to be read: it was removed and created again, and is not read from "
+        f"the middle. {_WAY_OUT}"
     )
 
 

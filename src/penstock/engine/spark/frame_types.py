@@ -59,7 +59,7 @@ def _nullable(field: Any) -> Any:
 
 
 def _way_out(kind: Any) -> str | None:
-    """What to do about a type without a counterpart; None for one that has it."""
+    """Return the remedy for a type without a counterpart; None for other types."""
     if isinstance(kind, spark.UserDefinedType):
         return "Select the parts of it"
     known = _NO_COUNTERPART.get(type(kind).__name__)

@@ -100,7 +100,7 @@ class SparkHost:
             raise SparkLostError(
                 f"application {self._application_id!r} stopped because Spark is gone: its JVM was killed, ran out of "
                 "memory, or its session was stopped. Everything committed is safe; start again, and the application "
-                "goes on where it was"
+                "continues where it was"
             )
 
     def has_moved(self) -> bool:

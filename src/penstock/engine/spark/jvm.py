@@ -56,7 +56,7 @@ class StartingJvm:
     """
 
     def __init__(self, options: Mapping[str, str]):
-        temporary_folder()  # raises if there is none
+        temporary_folder()  # raises if none is writable
         self.options = options
         self._gateway: Future[Any] = Future()
         self._process: subprocess.Popen[bytes] | None = None

@@ -112,7 +112,7 @@ def check_for_stream(options: Mapping[str, str]) -> None:
     _refuse(
         options,
         _ENDS,
-        "is for spark.read: a stream has no end, and goes on with what comes. Leave it out; "
+        "is for spark.read: a stream has no end, and continues with new records. Leave it out; "
         "trigger(availableNow=True) ends a query at the present end of the topic",
     )
 

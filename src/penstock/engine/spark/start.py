@@ -47,7 +47,7 @@ def start(
         application_id: names the application: its folder, its internal topics, its job in Spark.
         log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default the one of the settings.
         spark: the session to run on; by default the active one, else a new local one.
-        trigger: ``"available-now"`` to process what is there and stop; a duration in place of the setting
+        trigger: ``"available-now"`` to process all present records and stop; a duration in place of the setting
             ``commit_interval``; by default the program commits as records come, until it is stopped.
         slots: how many Python processes work at once; by default as many as cores.
         on_progress: called after every commit.
@@ -57,7 +57,7 @@ def start(
         state_listener: is told of every change of the application's state.
         uncaught_exception_handler: is asked what to do when an error is about to stop the application.
         rename: the new names of stores whose names have changed, by the old ones.
-        drop: the stores and topics that the topology no longer has, and that are let go of.
+        drop: the stores and topics that the topology no longer has, and that are dropped.
         settings: settings as keywords, see :class:`penstock.settings.Settings`.
 
     Raises:

@@ -440,7 +440,7 @@ class Streams(KafkaNames):
         if self._is_closed if is_open is None else not is_open:
             raise ConfigError(
                 f"{asked}: application {self.application_id!r} was stopped, or has ended; start it again with "
-                "topology.start(...), and it goes on from there"
+                "topology.start(...), and it continues from there"
             )
 
     def _raise_failure(self) -> None:

@@ -40,8 +40,8 @@ _OPENED_AT_ONCE = 4
 """Restores mostly wait for files, so several run at once."""
 
 _TOO_LARGE = (
-    "one record, or what it lets go of, makes results of more than 2 GiB, and that much does not go through a step "
-    "at once; nothing of this commit was committed. Keep less in values and aggregates, or have fewer windows hold "
+    "one record, or the entries that it releases, makes results of more than 2 GiB, more than a step can process at "
+    "once; nothing of this commit was committed. Keep less in values and aggregates, or have fewer windows hold "
     "them. Where many windows close at one record, results that are neither suppressed nor held until the close "
     "(EmitStrategy.on_window_update()) come as they change"
 )
@@ -146,9 +146,7 @@ class TaskHost:
                 task = self._tasks.get(work.task)
                 if task is None or not task.is_on_its_way(stage.attempt):
                     if work.lap is not None and not work.begins:
-                        return TaskDone(
-                            work.task, is_lost=True, error="the task does not go around its circle any more"
-                        )
+                        return TaskDone(work.task, is_lost=True, error="the task no longer goes around its circle")
                     task = self._task(work, stage.application)
                 task.ordered_at = stage.now
                 return TaskDone(work.task) if stage.only_settles else task.run(work, stage.commit, stage.attempt)
@@ -258,7 +256,7 @@ class TaskHost:
         task.state.distrust(str(error))
         if is_new:
             raise StoreError(
-                f"{error}, though it was just made anew from the checkpoint: is the disk failing, or is something "
+                f"{error}, though it was just restored from the checkpoint: is the disk failing, or is something "
                 "writing into this folder? Everything committed is safe"
             ) from None
 

@@ -189,8 +189,8 @@ class EntryFiles:
             return False
         raise LogError(
             f"{self.folder / _entry(number)}: this program slept while it appended, and others have appended so much "
-            "since that it cannot tell whether its own records are in the topic; look for them, and write them again "
-            "if they are not"
+            "since that it cannot tell whether its own records are in the topic. Look for them, and write them again "
+            "if they are missing"
         )
 
     def _named(self, kind: str) -> Iterator[tuple[int, str]]:

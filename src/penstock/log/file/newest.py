@@ -65,6 +65,6 @@ class NewestEntry:
         """Raise ``CorruptDataError`` for the missing file of the newest known entry."""
         raise CorruptDataError(
             f"{missing} is missing, with the newest records of topic {self._path.parent.name!r}; restore it from a "
-            f"backup. To go on without these records, remove {self._path} and start the programs anew; applications "
-            "that have processed these records will refuse to go on"
+            f"backup. To continue without these records, remove {self._path} and start the programs again; "
+            "applications that have processed these records will refuse to continue"
         )

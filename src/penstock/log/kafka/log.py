@@ -280,11 +280,11 @@ class KafkaLog(Log):
         """
         if publisher.last < 0 and (was := [name for name in self._outbox.list(FOLDER) if name == _PUBLISHED]):
             raise CommitError(
-                f"group {self._group!r} of {self.url} has no offsets any more, though results were published: Kafka "
+                f"group {self._group!r} of {self.url} no longer has offsets, though results were published: Kafka "
                 "forgets those of a group that is still for long (offsets.retention.minutes), or somebody removed "
                 f"them. Whether commit {sequence} was published is not known. Everything is safe; if the topics have "
                 f"its results, remove the other files of {self._outbox.shown}/{FOLDER}; then remove "
-                f"{self._outbox.shown}/{was[0]} and start again: what lies there is published"
+                f"{self._outbox.shown}/{was[0]} and start again: the records there are published"
             )
 
     def _publisher(self, producer: str) -> Publisher:
@@ -339,7 +339,7 @@ class KafkaLog(Log):
         if found is None:
             return f"topic {topic!r} was removed"
         if found.id != topic_id_of(segment):
-            return f"topic {topic!r} was removed and made anew since"
+            return f"topic {topic!r} was removed and created again since"
         if segment.partition >= found.partitions:
             return f"topic {topic!r} has no partition {segment.partition}"
         try:
@@ -392,10 +392,10 @@ class KafkaLog(Log):
         if others and self._group:
             raise ConfigError(
                 f"application {self._group!r} writes into {self.url} from another checkpoint than this one: its "
-                f"offsets there, of the group {self._group!r}, were committed by it, and this start would process and "
-                "put out everything a second time. Start it with the checkpoint of before, or give this program "
-                "another application id; if that checkpoint is lost, remove the group (kafka-consumer-groups --delete "
-                f"--group {self._group}) to have everything put out again behind what is there"
+                f"offsets there, of the group {self._group!r}, were committed by it, and this start would process "
+                "everything and write all results a second time. Start it with the previous checkpoint, or give this "
+                "program another application id. If that checkpoint is lost, remove the group (kafka-consumer-groups "
+                f"--delete --group {self._group}) to write all results again after the present ones"
             )
         return last_of(notes, producer)
 

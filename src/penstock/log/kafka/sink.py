@@ -265,8 +265,8 @@ class Publisher:
             f"{self._clients.cluster.url} has lost commit {number} of {self._group!r}, and had acknowledged it: "
             f"its last one is {last}. A broker that is killed right after a commit may end the transaction "
             "without showing its records. The checkpoint is safe, and has what commit "
-            f"{number} made of its input, but its records are not in the output topics: to have them put out, "
-            "begin again with `penstock reset --empty-outputs`; to go on without them, remove the group "
+            f"{number} made of its input, but its records are not in the output topics: to write them, start over with "
+            f"`penstock reset --empty-outputs`; to continue without them, remove the group "
             f"(kafka-consumer-groups --delete --group {self._group}), and start again"
         )
 

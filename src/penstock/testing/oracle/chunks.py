@@ -83,7 +83,7 @@ def reads_its_outputs(topology: Topology) -> bool:
 
 
 def _by_place(outcome: Outcome) -> dict[str, Any]:
-    """What came out, topic by topic and store by store."""
+    """Return the results, topic by topic and store by store."""
     found: dict[str, Any] = {"drops": outcome.dropped_total}
     for row in outcome.output:
         found.setdefault(f"topic {row['topic']}", []).append((row["key"], row["value"], row["timestamp"]))
@@ -93,7 +93,7 @@ def _by_place(outcome: Outcome) -> dict[str, Any]:
 
 
 def run_cut(case: Spec, build: Build, driver: CutDriver, outcome: Outcome, then: Then = None) -> None:
-    """Feed a case's input, and note what came of it.
+    """Feed a case's input, and record the results.
 
     Args:
         then: called when half of the input is there.
