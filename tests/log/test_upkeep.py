@@ -3,13 +3,14 @@ a topic does not keep goes without a command."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from pathlib import Path
 
 import msgspec
@@ -192,11 +193,29 @@ def test_small_appends_leave_some_dozens_of_files_at_any_time_however_many_there
         if number % 10 == 9:
             log.wait()
             most = max(most, sum(1 for path in tmp_path.rglob("*") if path.is_file()))
-    assert most < 150
+    assert most <= 85
     start, end = log.start_offsets("t")[0], log.end_offsets("t")[0]
     assert end == 1_000
     assert start == 0 if retention_ms < 0 else 700 < start < 900
     assert [row[0] for row in rows(FileLog(tmp_path), "t", 0, start)] == list(range(start, end))
+
+
+@pytest.mark.parametrize("nbytes", [100, 1_000, 100_000])
+def test_of_each_size_that_is_merged_there_are_at_most_15_files_however_many_appends_there_are(nbytes: int):
+    """40,000 appends; what is large stays."""
+    limits, units, most = Limits(merge.TARGET_BYTES, 2**63), [], 0
+    for number in range(40_000):
+        units.append(Unit([f"{number}"], nbytes, number, number))
+        if len(units) < merge.FAN_IN or any(unit.level for unit in units[-merge.FAN_IN :]):
+            continue
+        while (chosen := due(units, limits)) is not None:
+            some = units[chosen]
+            size, newest = sum(unit.nbytes for unit in some), some[-1].newest
+            units[chosen] = [Unit(["merged"], size, some[0].oldest, newest, some[0].level + 1)]
+        units = [unit for unit in units if not limits.is_large(unit)]
+        most = max(most, len(units))
+    sizes = len(list(takewhile(lambda size: 2 * size < limits.nbytes, (nbytes * 16**n for n in itertools.count()))))
+    assert most <= 15 * sizes <= 75
 
 
 def test_whether_a_folder_is_shared_is_told_by_its_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -29,7 +29,7 @@ from penstock.storage import create_file, seal, unseal
 
 _log = logging.getLogger(__name__)
 
-STATE_EVERY = 32
+STATE_EVERY = 16
 """A state is written after this many entries."""
 REMOVED_AT_ONCE = 2
 """Most old entries that are removed with one append."""

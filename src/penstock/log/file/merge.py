@@ -1,7 +1,8 @@
 """Merges neighbouring small appends into one file, repeatedly, until it is large.
 
 Appends are merged when ``FAN_IN`` of them are side by side, the results again when there are as many of them, and so
-on. So every record is rewritten only a few times, and a topic has some dozens of small files at most.
+on. So every record is rewritten only a few times, and a topic has some 70 small files at most: 15 of each of four or
+five sizes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from penstock.log.file.segments import FileSegmentWriter, SegmentFiles
 from penstock.log.file.state import TopicState, Unit
 from penstock.log.records import Records, gathered
 
-FAN_IN = 32
+FAN_IN = 16
 """How many neighbouring appends are merged."""
 TARGET_BYTES = 64 << 20
 """Most bytes merged into one file; a file with half of them is large enough."""
@@ -59,8 +60,8 @@ def due(units: list[Unit], limits: Limits) -> slice | None:
 
     >>> small, large = Unit(["a"], 10, 0, 0), Unit(["b"], TARGET_BYTES, 0, 0)
     >>> limits = Limits(TARGET_BYTES, 1000)
-    >>> due([small] * 31, limits), due([small] * 32, limits), due([small, small, large, small], limits)
-    (None, slice(0, 32, None), slice(0, 2, None))
+    >>> due([small] * 15, limits), due([small] * 16, limits), due([small, small, large, small], limits)
+    (None, slice(0, 16, None), slice(0, 2, None))
     """
     for first, end in _stretches(units, limits):
         for start, stop in _of_one_level(units, first, end):
