@@ -130,9 +130,9 @@ def test_what_cannot_work_is_refused_before_anything_runs(spark: Any) -> None:
 
     assert "reads topic 'in', for which there is no DataFrame, and no log was given" in refusal()
     assert "topic 'inn', which the topology does not read (did you mean 'in'?)" in refusal({"inn": frame})
-    assert "key is to be column 'custmer', which the DataFrame does not have" in refusal({"in": frame}, key="custmer")
+    assert "key names column 'custmer', which the DataFrame does not have" in refusal({"in": frame}, key="custmer")
     assert "key names topic 'orders', for which there is no DataFrame" in refusal({"in": frame}, key={"orders": "x"})
-    assert "order is to be column 'offset'" in refusal({"in": frame}, order="offset")
+    assert "order names column 'offset'" in refusal({"in": frame}, order="offset")
     assert "order is the column that says" in refusal({"in": frame}, order=("a", "b", "c"))
     kinds = frame.selectExpr("'10' as text", "1.5D as part", "1L as whole")
     assert "order: column 'text' is of type string; take whole numbers or times" in refusal({"in": kinds}, order="text")

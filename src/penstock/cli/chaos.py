@@ -61,13 +61,11 @@ def chaos(
 ) -> None:
     """Prove that nothing of a program is lost or done twice.
 
-    It runs over a copy of what its source topics have, in a file log in a
-    folder of its own (for topics of a Kafka cluster, too), while it is killed
-    at random: the driver, the JVM, slots, or all of it between two steps of a
-    commit; its disk is full, files that were not committed are torn, a second
-    program takes over. At the end of each round
-    its outputs, record for record, and its stores must be those of a run that
-    nothing disturbed. Your topics and state are not touched.
+    It runs over a copy of its source topics' records, in a file log in a separate folder (for topics of a Kafka
+    cluster, too). Meanwhile it is killed at random: the driver, the JVM, slots, or all of it between two steps of a
+    commit. Its disk is full, files that were not committed are torn, a second program takes over. At the end of each
+    round its outputs, record for record, and its stores must be those of a run that nothing disturbed. Your topics and
+    state are not touched.
 
     The exit status is 0 when all are, and 1 when something differs; then the
     seed, what was done and the folder are shown, and the command that does

@@ -33,12 +33,10 @@ from penstock.storage import Storage, open_storage
 def rescale(application: str, partitions: int, program: str | None, execute: bool, log_dir: Path | str | None) -> None:
     """Move a stopped application's state to its sources' new number of partitions.
 
-    Its state is written anew, so that what each key has lies in the partition
-    that Kafka's partitioner gives the key. Before, have the application read
-    all there is, and then give its source topics their new partitions, with
-    `penstock topics repartition`, or in Kafka with `kafka-topics --alter`.
-    Without --execute every row is looked at as well: it can be asked before
-    a topic is changed.
+    Its state is written again, so that each key's rows are in the partition that Kafka's partitioner gives the key.
+    Before, let the application read all records, and then give its source topics their new partitions, with
+    `penstock topics repartition`, or in Kafka with `kafka-topics --alter`. Without --execute every row is checked as
+    well, so the command can be tried before a topic is changed.
 
     \b
     Examples:

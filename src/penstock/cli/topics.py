@@ -266,8 +266,8 @@ def rm(name: str, yes: bool, log_dir: Path | None) -> None:
 def retain(names: tuple[str, ...], retention: int | None, retention_bytes: int | None, log_dir: Path | None) -> None:
     """Say how long, or how much, topics keep, and remove the records that they no longer keep.
 
-    Whoever writes into a topic removes them too, now and then. Here it is done at once, and small files are merged
-    besides. Without a name: for all topics, as they are.
+    Programs that write into a topic do this too, from time to time. This command does it at once, and also merges small
+    files. Without a name it does so for all topics.
 
     \b
     Examples:

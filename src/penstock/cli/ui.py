@@ -21,8 +21,7 @@ def ui(application: str, **options: Any) -> None:
     """Show an application on a page: its topology, with live figures on every step.
 
     It follows the application, which may be running or not, until Ctrl-C.
-    What it shows is what the application has committed, so it costs the
-    application nothing. Prometheus finds all figures at /metrics. Beyond this
+    It shows committed state, so it costs the application nothing. Prometheus finds all figures at /metrics. Beyond this
     machine (--host) it wants a token, for which the page asks, or --no-token.
 
     \b

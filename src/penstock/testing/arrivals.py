@@ -162,7 +162,7 @@ class ArrivalReader(Reader):
     def _planned(self) -> tuple[IntArray, IntArray]:
         """Of which inputs all records are, one after the other, and what they count as caused by.
 
-        What a commit sends on of tables that held it back was caused earlier than what stands before it in its input.
+        Updates that tables held back until a commit were caused earlier than the records before them in the input.
         """
         for one in self._active:
             one.fill(sys.maxsize)

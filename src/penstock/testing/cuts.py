@@ -48,7 +48,7 @@ _LIMITS: dict[str, Sequence[int]] = {
     "flush_commits": [50, 2, 1],
     "hot_max_bytes": [1 << 20, 1],
 }
-"""What is chosen at random each time the engine starts; the first of each cuts the least."""
+"""The settings chosen at random at each start of the engine; the first value of each cuts the least."""
 
 _SHORT_COMMITS = ("commit_max_bytes", "statestore_uncommitted_max_records")
 """Those that end a task's commit before the end of its input."""
@@ -70,9 +70,9 @@ class CutDriver:
     It has the face of ``TopologyTestDriver``, so that a test can run with either. Records wait until a batch of them is
     cut off behind one, or until ``commit`` or something that reads. With a seed, the batches, the commits
     and the chunks are cut at random, rows go to disk sooner or later, and now and then the engine is closed or crashes
-    and starts again. What comes out must not depend on any of it, as long as caching is off.
+    and starts again. While caching is off, the output must not depend on any of it.
 
-    When a record fails, nothing is processed any more, and what was committed before it can still be read.
+    When a record fails, processing stops; everything committed before it can still be read.
 
     >>> from penstock import StreamsBuilder
     >>> builder = StreamsBuilder()
@@ -228,7 +228,7 @@ class CutDriver:
         return sorted(self._dropped)
 
     def change(self, topology: Topology) -> None:
-        """Go on with another topology, which has the same state."""
+        """Continue with another topology, which has the same state."""
         self.commit()
         for topic in topology.source_topics:
             if not self._log.exists(topic):
@@ -286,7 +286,7 @@ class CutDriver:
         return any(isinstance(node, nodes.SubscriptionSend) for node in self.topology.nodes)
 
     def _stores(self, name: str, is_everywhere: bool) -> dict[str, StateStore]:
-        """What the tasks have of a store; nothing as long as no task has begun."""
+        """Return the tasks' parts of a store; empty before any task has begun."""
         self._application.settle()
         tasks = self._application.host.tasks()
         found = {task.state.task: task.state.stores[name] for task in tasks if name in task.state.stores}

@@ -211,7 +211,7 @@ def _source(topic: str, frame: Any, named: dict[str, Any]) -> Source:
 def _check_column(method: str, what: str, name: Any, columns: list[str]) -> None:
     if name is not None and name not in columns:
         raise ConfigError(
-            f"{method}: {what} is to be column {show(name)}, which the DataFrame does not have"
+            f"{method}: {what} names column {show(name)}, which the DataFrame does not have"
             f"{nearest(str(name), columns)}; its columns are {', '.join(columns)}"
         )
 

@@ -286,7 +286,8 @@ class Topics:
             raise OffsetOutOfRangeError(
                 f"{where}: application {self._application_id!r} has processed the records before offset {at}, but the "
                 f"topic ends at offset {end}: its newest records are lost, or it was brought back from a backup that "
-                "lacks them. Everything committed is safe. Bring the topic back as it was, or start under another "
+                "lacks them. Everything committed is safe. Restore the topic from a complete backup, or start under "
+                "another "
                 "application id to process it from its beginning"
             )
         if at >= start:

@@ -206,8 +206,8 @@ def _meetings(case: Spec, steps: Steps) -> set[str]:
     """Return the steps where results of one record may arrive in another order.
 
     These are steps that the results reach on several ways, one of them through an internal topic. Others are steps that
-    records reach through a topic of the case, which is read in a later commit than written, and foreign-key joins in
-    which one record may change a left row twice through a topic.
+    records reach through a topic of the case, which is read in a later commit than written. The rest are foreign-key
+    joins in which one record may change a left row twice through a topic.
     """
     found = {id_ for id_, step in steps.items() if _is_written_by_others(case, step)}
     return found | {id_ for id_, step in steps.items() if step["op"] in _OF_SEVERAL and _meets(case, steps, step)}

@@ -142,8 +142,8 @@ def _needs_one_by_one(topology: Topology) -> bool:
 def order_allows_partitions(case: Spec) -> bool:
     """Return whether a case's results are independent of how its keys are spread over partitions.
 
-    Time that runs across keys makes them depend on it (windows, deduplication), and so does a change of key, after
-    which several tasks send to one. Records without a key all go into one partition here.
+    They depend on it if time runs across keys (windows, deduplication), or if keys change and several tasks then send
+    to one. Records without a key all go into one partition here.
     """
     try:
         topology = Build(case).topology()
