@@ -64,7 +64,7 @@ def topology(function: Any = str) -> Any:
         ({"state_restore_listener": 5}, "start: state_restore_listener is a StateRestoreListener, got 5"),
         ({"state_listener": 5}, "state_listener is a function of .*; got 5"),
         ({"uncaught_exception_handler": 5}, "uncaught_exception_handler is a function of .*; got 5"),
-        ({"on_eror": "skip"}, r"unknown setting 'on_eror' \(keyword\); .* \(did you mean 'on_error'\?\)"),
+        ({"on_eror": "skip"}, r"unknown setting 'on_eror' \(keyword\) \(did you mean 'on_error'\?\); the settings are"),
     ],
 )
 def test_wrong_arguments_are_refused_before_spark_starts(arguments: dict[str, Any], message: str):
