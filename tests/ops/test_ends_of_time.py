@@ -378,6 +378,13 @@ def test_a_record_of_the_last_instant_goes_into_a_tumbling_window(run: Run) -> N
     assert ran.dropped() == {}
 
 
+def test_a_final_result_of_the_last_instant_is_sent_once_and_the_buffer_is_empty(run: Run) -> None:
+    builder, stream = source(value=int)
+    counts = stream.group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(10)).count()
+    counts.suppress(Suppressed.until_window_closes()).to_stream().to("out")
+    assert run(builder, [("a", 1, END)], **UNCACHED).output() == [(Windowed("a", END // 10 * 10, END), 1, END)]
+
+
 def test_what_lies_at_the_end_of_time_is_read(run: Run) -> None:
     builder, stream = source(value=int)
     grouped = stream.group_by_key()

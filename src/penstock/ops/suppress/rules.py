@@ -226,7 +226,8 @@ def process(limits: Limits, updates: Any, buffer: Buffer, evictions: Any, record
         _put(updates, buffer, i)
         recorded = _update_buffer_metrics(buffer, recordings, recorded)
         before = gone
-        while _min_timestamp(buffer) <= updates[i].expiry:  # rule 5: due entries go first, even a new one
+        # rule 5: due entries go first, even a new one; at the end of time an empty line is due, too, without the check
+        while buffer.counts[0].known > 0 and _min_timestamp(buffer) <= updates[i].expiry:
             gone = _evict(buffer, evictions, gone, i)
         if gone > before:
             recorded = _update_buffer_metrics(buffer, recordings, recorded)
@@ -236,7 +237,7 @@ def process(limits: Limits, updates: Any, buffer: Buffer, evictions: Any, record
             return i, gone, recorded
         before = gone
         while buffer.counts[0].records > 0 and _over_capacity(limits, buffer):  # rule 7: oldest first, until it fits
-            if _min_timestamp(buffer) > buffer.counts[0].known_until:
+            if buffer.counts[0].known == 0 or _min_timestamp(buffer) > buffer.counts[0].known_until:
                 return i, gone, recorded
             gone = _evict(buffer, evictions, gone, i)
         if gone > before:
