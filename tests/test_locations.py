@@ -150,3 +150,24 @@ def test_commands_of_an_application_take_no_url_that_is_no_checkpoint(command: l
         result = CliRunner().invoke(main, [*command, url])
         assert result.exit_code != 0
         assert "application:" in result.output
+
+
+@pytest.mark.parametrize("judge", [folder, log_place, checkpoint_place, spark_path])
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("~/topics", r"place: only a shell takes ~ for the home folder\. Write '/home/ann/topics'"),
+        (Path("~"), r"place: only a shell takes ~ for the home folder\. Write '/home/ann'"),
+        ("a\0b", r"place: 'a\\x00b' has a zero byte in it, and no path has one"),
+    ],
+)
+def test_a_home_folder_by_its_sign_and_a_zero_byte_are_refused_and_become_no_folder(
+    judge: Any, where: Any, said: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HOME", "/home/ann")
+    with pytest.raises(ConfigError, match=said):
+        judge(where, "place")
+
+
+def test_other_names_that_begin_with_a_tilde_are_folders():
+    assert folder("~backup/topics", "place") == Path("~backup/topics")

@@ -130,7 +130,14 @@ def spark_path(where: object, argument: str = "checkpoint") -> str:
 def _text(where: object, argument: str) -> str:
     if not isinstance(where, str | os.PathLike) or not str(where):
         raise ConfigError(f"{argument} takes a path or a URL, got {where!r}")
-    return os.fsdecode(where)
+    text = os.fsdecode(where)
+    if "\0" in text:
+        raise ConfigError(f"{argument}: {_shown(where)} has a zero byte in it, and no path has one")
+    if text == "~" or text.startswith("~/"):
+        raise ConfigError(
+            f"{argument}: only a shell takes ~ for the home folder. Write {_shown(os.path.expanduser(text))}"
+        )
+    return text
 
 
 def _folder_of_url(url: object, argument: str) -> Path:
