@@ -78,6 +78,7 @@ from penstock.java_names import of_module as _of_module
 from penstock.log.cluster import Kafka
 from penstock.log.consume import consume
 from penstock.log.produce import produce, produce_columns
+from penstock.log.schema import schema_of
 from penstock.losses import Loss
 from penstock.metrics import Metric
 from penstock.offset_reset import AutoOffsetReset
@@ -286,6 +287,7 @@ __all__ = [
     "open_store",
     "produce",
     "produce_columns",
+    "schema_of",
     "write",
 ]
 

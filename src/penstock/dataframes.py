@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock import errors
 from penstock.errors import ConfigError, PenstockError
 from penstock.locations import spark_path
-from penstock.log.base import Log
+from penstock.log.base import Log, TopicInfo
 from penstock.log.cluster import Kafka
 from penstock.log.open import opened
-from penstock.log.produce import check_partitions, topic_types
+from penstock.log.produce import check_columns, check_partitions, key_columns
 from penstock.log.tables import Chosen
 from penstock.messages import show
-from penstock.serdes import Serde
 from penstock.signatures import telling
 from penstock.spark_python import lookup_python
 from penstock.topic_names import check_topic_name
@@ -30,13 +30,14 @@ if TYPE_CHECKING:
 def write(
     df: DataFrame,
     topic: str,
-    key: str | None = None,
+    key: str | Sequence[str] | None = None,
     value: str | None = None,
     timestamp: str | None = None,
     log: Log | Kafka | Path | str | None = None,
     partitions: int | None = None,
     checkpoint: Path | str | None = None,
     timestamp_unit: str | None = None,
+    headers: str | None = None,
 ) -> StreamingQuery | None:
     """Write a Spark DataFrame, batch or streaming, into a topic.
 
@@ -90,10 +91,10 @@ def write(
     if df.isStreaming and checkpoint is None:
         raise ConfigError("write: a streaming DataFrame needs checkpoint=, the place where Spark keeps its progress")
     place = None if checkpoint is None else spark_path(checkpoint, "write: checkpoint")
-    named = {"key": key, "value": value, "timestamp": timestamp}
-    types = _types(df, named, timestamp_unit)
+    named = {"key": key_columns(key), "value": value, "timestamp": timestamp, "headers": headers}
+    new = _topic(df, topic, named, timestamp_unit)
     with opened(log) as topics:
-        topic_types(topics, topic, *types)
+        check_columns(topics, new, "write")
         check_partitions(topics, topic, partitions)
         options = {"topic": topic, "log": option_of(topics), "partitions": str(partitions or 1)}
         options |= {} if timestamp_unit is None else {"timestamp_unit": timestamp_unit}
@@ -110,12 +111,17 @@ def write(
     return None
 
 
-def _types(df: DataFrame, named: dict[str, str | None], timestamp_unit: str | None) -> tuple[Serde, Serde]:
-    """The types of keys and values; raises ``ConfigError`` for columns that a topic cannot keep."""
+Named = Mapping[str, str | tuple[str, ...] | None]
+"""The columns of the parts of a record; several columns are a key together."""
+
+
+def _topic(df: DataFrame, topic: str, named: Named, timestamp_unit: str | None) -> TopicInfo:
+    """Return the new topic's description; raise ``ConfigError`` for columns that a topic cannot keep."""
     from penstock.engine.spark.frame_types import written_schema
 
-    used = df.columns if named["value"] is None else [name for name in named.values() if name is not None]
-    return Chosen("write", **named, timestamp_unit=timestamp_unit).types(written_schema(df.schema, used))
+    chosen = Chosen("write", **named, timestamp_unit=timestamp_unit)  # type: ignore[arg-type]
+    used = df.columns if named["value"] is None else chosen.names()
+    return chosen.topic(topic, 1, written_schema(df.schema, used))
 
 
 def _look_back(spark: SparkSession, log: Log, topic: str, checkpoint: str) -> None:
@@ -126,23 +132,27 @@ def _look_back(spark: SparkSession, log: Log, topic: str, checkpoint: str) -> No
     carry_over(spark, log, topic, checkpoint)
 
 
-def _rows(df: DataFrame, named: dict[str, str | None]) -> DataFrame:
+def _rows(df: DataFrame, named: Named) -> DataFrame:
     """The columns of records; a whole row is a struct called value."""
     from pyspark.sql import functions as f
 
     def column(name: str) -> Column:
         return f.col("`{}`".format(name.replace("`", "``")))
 
-    columns = [column(name).alias(part) for part, name in named.items() if name is not None]
+    columns = [
+        (f.struct(*map(column, name)) if isinstance(name, tuple) else column(name)).alias(part)
+        for part, name in named.items()
+        if name is not None
+    ]
     if named["value"] is None:
-        columns.append(f.struct(*map(column, df.columns)).alias("value"))
+        columns.append(f.struct(*(column(name) for name in df.columns if name != named["headers"])).alias("value"))
     return df.select(*columns)
 
 
 _OURS = re.compile(r"^penstock\.errors\.(\w+): (.*)$", re.MULTILINE)
 
 
-def _plainly(error: Exception, named: dict[str, str | None]) -> Exception:
+def _plainly(error: Exception, named: Named) -> Exception:
     """Return a Spark worker's error about a record or a column, without the traces around it."""
     said = str(error)
     if "No module named 'penstock'" in said:
@@ -155,9 +165,9 @@ def _plainly(error: Exception, named: dict[str, str | None]) -> Exception:
         return error
     message: str = found[2].removeprefix("write: ")
     for part, column in named.items():
-        if column is not None:
+        if isinstance(column, str):
             message = message.replace(f"column {part!r}", f"column {column!r}")
-        inside = "" if column is None else f"{column}."  # a whole row is a struct called value
+        inside = f"{column}." if isinstance(column, str) else ""  # whole rows and keys of several columns are structs
         message = message.replace(f"column '{part}.", f"column '{inside}")
     kind: type[PenstockError] = getattr(errors, found[1])
     return kind(f"write: {message}")

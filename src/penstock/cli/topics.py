@@ -187,9 +187,9 @@ def create(
       penstock topics create departures --partitions 4
       penstock topics create counts --value int --retention "7 days" --retention-bytes "1 GB"
     """
-    limits = (NO_LIMIT if limit is None else limit for limit in (retention, retention_bytes))
+    limits = [NO_LIMIT if limit is None else limit for limit in (retention, retention_bytes)]
     log = open_file_log(log_dir)
-    log.create_topic(TopicInfo(name, partitions, key, value, *limits))
+    log.create_topic(TopicInfo(name, partitions, key, value, limits[0], limits[1]))
     say(f"Made topic {name} with {count(partitions, 'partition')} in {log.url}.")
 
 

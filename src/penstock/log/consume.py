@@ -17,9 +17,10 @@ from penstock.log.cluster import Kafka
 from penstock.log.consumed import Consumed, check_form, columns_of
 from penstock.log.open import opened
 from penstock.log.records import Records
+from penstock.log.schema import serdes_of
 from penstock.messages import describe
 from penstock.record import ConsumerRecord
-from penstock.serdes import Serde, from_name, of
+from penstock.serdes import Serde, of
 from penstock.signatures import telling
 from penstock.topic_names import check_topic_name
 
@@ -104,10 +105,8 @@ def consume(
     with ExitStack() as stack:
         topics = stack.enter_context(opened(log))
         ranges, info = _meant(topics, topic, partition, start), topics.topic(topic)
-        types = (
-            (from_name(info.key) if key is None else of(key, "key")),
-            (from_name(info.value) if value is None else of(value, "value")),
-        )
+        own = serdes_of(info)
+        types = own[0] if key is None else of(key, "key"), own[1] if value is None else of(value, "value")
         behind = stack.pop_all()
     found: Iterator[Any] = (
         records_of(topics, topic, ranges, *types)

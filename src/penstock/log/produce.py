@@ -6,7 +6,7 @@ All records of one call become visible at once, or none of them if one does not 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ from penstock.log.contract.writer import SegmentWriter
 from penstock.log.open import opened
 from penstock.log.records import Records
 from penstock.log.rows import Row, records_of
+from penstock.log.schema import check_schema, new_topic, other_kind, serdes_of
 from penstock.log.strange_times import tell_of_strange_times
 from penstock.log.tables import Chosen, reader_of, small
 from penstock.serdes import JSON, STR, Serde, fits, from_name, of
@@ -81,19 +82,20 @@ def produce(
         check_partitions(topics, topic, partitions)
         keys, values = topic_types(topics, topic, key, value)
         records = records_of(rows, topic, keys, values, unit)
-        return append(topics, TopicInfo(topic, partitions or 1, keys.name, values.name), records)
+        return append(topics, new_topic(topic, partitions or 1, keys, values), records)
 
 
 @telling
 def produce_columns(
     columns: Any,
     topic: str,
-    key: str | None = None,
+    key: str | Sequence[str] | None = None,
     value: str | None = None,
     timestamp: str | None = None,
     log: Log | Kafka | Path | str | None = None,
     partitions: int | None = None,
     timestamp_unit: str | None = None,
+    headers: str | None = None,
 ) -> int:
     """Write a table, a row a record, into a topic; the order of the rows is kept in each partition.
 
@@ -131,11 +133,16 @@ def produce_columns(
     with opened(log) as topics:
         check_partitions(topics, topic, partitions)
         reader = reader_of(columns, "produce_columns")
-        chosen = Chosen("produce_columns", key, value, timestamp, timestamp_unit)
-        keys, values = chosen.types(reader.schema)
-        topic_types(topics, topic, keys, values)
+        chosen = Chosen("produce_columns", key_columns(key), value, timestamp, timestamp_unit, headers)
+        new = chosen.topic(topic, partitions or 1, reader.schema)
+        check_columns(topics, new, "produce_columns")
         batches = (chosen.encode(piece) for batch in reader for piece in small(batch))
-        return append(topics, TopicInfo(topic, partitions or 1, keys.name, values.name), batches)
+        return append(topics, new, batches)
+
+
+def key_columns(key: str | Sequence[str] | None) -> str | tuple[str, ...] | None:
+    """The column of the keys, or the columns that are keys together."""
+    return key if key is None or isinstance(key, str) else tuple(key)
 
 
 def topic_types(log: Log, topic: str, key: Any = None, value: Any = None) -> tuple[Serde, Serde]:
@@ -157,7 +164,20 @@ def topic_types(log: Log, topic: str, key: Any = None, value: Any = None) -> tup
                 f"topic {topic!r} holds {what}s of type {held}, not {serde.name}; convert the {what}s "
                 "or write into another topic"
             )
-    return given["key"] or from_name(info.key), given["value"] or from_name(info.value)
+        if serde is not None and (kinds := other_kind(info, what, serde)):
+            raise ConfigError(
+                f"topic {topic!r} has {what}s of the schema {kinds[0]}, not {kinds[1]}; convert the {what}s or write "
+                "into another topic"
+            )
+    own = serdes_of(info)
+    return given["key"] or own[0], given["value"] or own[1]
+
+
+def check_columns(log: Log, new: TopicInfo, method: str) -> None:
+    """Raise ``ConfigError`` for columns that do not belong into the topic of their name, if it exists."""
+    topic_types(log, new.name, from_name(new.key), from_name(new.value))
+    if log.keeps_types and log.exists(new.name):
+        check_schema(log.topic(new.name), new, method)
 
 
 def check_partitions(log: Log, topic: str, wanted: int | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,12 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import Binary, IntArray, nulls
+from penstock.batch import HEADERS
 from penstock.columns import from_arrow
-from penstock.errors import ConfigError
-from penstock.log import json_columns
+from penstock.errors import ConfigError, SerdeError
+from penstock.log.contract.topics import TopicInfo
 from penstock.log.records import Records
 from penstock.log.rows import BATCH_BYTES, BATCH_ROWS, now
-from penstock.serdes import BYTES, FLOAT, INT, JSON, STR, Serde
+from penstock.log.schema import packed
+from penstock.serdes import BYTES, FLOAT, INT, JSON, STR, Serde, json_columns
+from penstock.serdes.json_types import plain
+from penstock.serdes.row import plain_serde
 from penstock.times import UNITS, Unit, parsed, unit_named
 
 _ARROW_TYPES = {INT.name: pa.int64(), FLOAT.name: pa.float64(), STR.name: pa.string(), BYTES.name: pa.binary()}
@@ -112,26 +116,21 @@ def _first_line(error: Exception) -> str:
 
 def serde_of(kind: Any) -> Serde:
     """Return the serde for values of an Arrow type."""
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    if pa.types.is_integer(kind):
-        return INT
-    if pa.types.is_floating(kind):
-        return FLOAT
-    if json_columns.is_text(kind):
-        return STR
-    return BYTES if json_columns.is_bytes(kind) else JSON
+    return plain_serde(kind.value_type if pa.types.is_dictionary(kind) else kind) or JSON
 
 
 class Chosen(NamedTuple):
     """The columns of a table with the keys, values and times of records, and the public method for messages."""
 
     method: str
-    key: str | None
+    key: str | tuple[str, ...] | None
+    """Several columns make a struct of them."""
     value: str | None
     timestamp: str | None
     timestamp_unit: str | None = None
     """The unit of times that are numbers; milliseconds by default."""
+    headers: str | None = None
+    """The column with the headers."""
 
     def types(self, schema: Any) -> tuple[Serde, Serde]:
         """Return the types of the keys and of the values.
@@ -139,8 +138,8 @@ class Chosen(NamedTuple):
         Raises:
             ConfigError: a column does not exist, the column of times has none, or JSON cannot keep a column's values.
         """
-        for name in (self.key, self.value, self.timestamp):
-            if name is not None and name not in schema.names:
+        for name in self.names():
+            if name not in schema.names:
                 known = ", ".join(schema.names)
                 guess = f"; names are text: say {str(name)!r}" if str(name) in schema.names else ""
                 raise ConfigError(f"{self.method}: there is no column {name!r}; the columns are {known}{guess}")
@@ -148,26 +147,59 @@ class Chosen(NamedTuple):
         unit = unit_named(self.timestamp_unit, f"{self.method}: timestamp_unit")
         if self.timestamp is not None and not _holds_times(kind := schema.field(self.timestamp).type, unit):
             raise ConfigError(f"{self._times_must_be()} {kind}")
-        keys = BYTES if self.key is None else serde_of(schema.field(self.key).type)
-        values = JSON if self.value is None else serde_of(schema.field(self.value).type)
-        as_json = [self.key] if keys is JSON else []
+        if self.headers is not None:
+            _check_headers(schema.field(self.headers).type, self.headers, self.method)
+        columns = self._columns(schema)
+        keys, values = (serde_of(columns[part].type) if part in columns else BYTES for part in ("key", "value"))
+        as_json = list(self._keys()) if keys is JSON else []
         as_json += self._in_rows(schema) if self.value is None else [self.value] if values is JSON else []
         for name in as_json:
             json_columns.check(schema.field(name).type, str(name), self.method)
+        if isinstance(self.key, tuple):
+            check_composite(columns["key"].type, self.method)
         return keys, values
+
+    def topic(self, name: str, partitions: int, schema: Any, spark: str = "") -> TopicInfo:
+        """What a topic is made as for these columns; raises as ``types`` does.
+
+        Args:
+            spark: the columns ``key`` and ``value`` in Spark's own words, if they are Spark's.
+        """
+        keys, values = self.types(schema)
+        kinds = [pa.field(part, plain(field.type)) for part, field in self._columns(schema).items()]
+        return TopicInfo(name, partitions, keys.name, values.name, schema=packed(pa.schema(kinds), spark))
+
+    def names(self) -> list[str]:
+        """The columns that are named."""
+        return [name for name in (*self._keys(), self.value, self.timestamp, self.headers) if name is not None]
+
+    def _keys(self) -> tuple[str, ...]:
+        return self.key if isinstance(self.key, tuple) else () if self.key is None else (self.key,)
+
+    def _columns(self, schema: Any) -> dict[str, Any]:
+        """The fields that keys and values are; a struct of several columns."""
+        found = {}
+        if self.key is not None:
+            found["key"] = _struct(schema, self._keys()) if isinstance(self.key, tuple) else schema.field(self.key)
+        found["value"] = _struct(schema, self._in_rows(schema)) if self.value is None else schema.field(self.value)
+        return found
 
     def encode(self, batch: Any) -> Records:
         """Return a record batch of the table as records."""
-        keys = nulls(batch.num_rows) if self.key is None else self._column(batch, self.key)
+        if isinstance(self.key, tuple):
+            keys = json_columns.encode_rows(batch.select(list(self.key)), self.method)
+        else:
+            keys = nulls(batch.num_rows) if self.key is None else self._column(batch, self.key)
         if self.value is None:
             rows = batch.select(self._in_rows(batch.schema))
             values = json_columns.encode_rows(rows, self.method)
         else:
             values = self._column(batch, self.value)
-        return Records(-1, keys, values, self._times(batch))
+        headers = None if self.headers is None else _headers(batch.column(self.headers), self.headers, self.method)
+        return Records(-1, keys, values, self._times(batch), headers)
 
     def _in_rows(self, schema: Any) -> list[str]:
-        """Return the columns that form a JSON object: all but an unnamed index of pandas.
+        """Return the columns that form a JSON object: all but the headers and an unnamed index of pandas.
 
         Raises:
             ConfigError: such an index holds more than the numbers of rows.
@@ -181,7 +213,7 @@ class Chosen(NamedTuple):
                     'it a name to have it as a column (df.rename_axis("name")), or drop it '
                     "(df.reset_index(drop=True))"
                 )
-        return [name for name in schema.names if name not in unnamed]
+        return [name for name in schema.names if name not in unnamed and name != self.headers]
 
     def _column(self, batch: Any, name: str) -> Binary:
         values = batch.column(name)
@@ -189,6 +221,8 @@ class Chosen(NamedTuple):
         if serde is JSON:
             return json_columns.encode(values, name, self.method)
         try:
+            if serde is STR:
+                _check_text(values)
             return from_arrow(_cast(values, _ARROW_TYPES[serde.name]), serde).encoded()
         except pa.ArrowInvalid as error:
             raise ConfigError(f"{self.method}: column {name!r} does not fit the type {serde.name}: {error}") from None
@@ -233,6 +267,53 @@ class Chosen(NamedTuple):
         return (
             f"{self.method}: the column {self.timestamp!r} with the times must hold timestamps or {numbers}; it holds"
         )
+
+
+def _struct(schema: Any, names: Iterable[str]) -> Any:
+    return pa.field("", pa.struct([schema.field(name) for name in names]))
+
+
+def check_composite(kind: Any, method: str) -> None:
+    """Raise ``ConfigError`` for a key of several columns, as a struct, of which equal ones may have other bytes."""
+    for field in kind:
+        if _has_map(field.type):
+            raise ConfigError(
+                f"{method}: column {field.name!r} is of type {field.type}, and cannot be part of a key: equal maps may "
+                "have their entries in another order. Take what is in it as columns"
+            )
+
+
+def _has_map(kind: Any) -> bool:
+    inner = [field.type for field in kind] if pa.types.is_struct(kind) else []
+    inner += [kind.value_type] if json_columns.is_list(kind) else []
+    return bool(pa.types.is_map(kind)) or any(map(_has_map, inner))
+
+
+def _check_headers(kind: Any, name: str, method: str) -> None:
+    inner = kind.value_type if json_columns.is_list(kind) else kind
+    fields = list(inner) if pa.types.is_struct(inner) and inner is not kind else []
+    is_pair = [field.name for field in fields] == ["key", "value"]
+    if is_pair and json_columns.is_text(fields[0].type) and json_columns.is_bytes(fields[1].type):
+        return
+    raise ConfigError(
+        f"{method}: the column {name!r} with the headers must be an array<struct<key: string, value: binary>>; it is "
+        f"of type {kind}"
+    )
+
+
+def _headers(column: Any, name: str, method: str) -> Any:
+    """The headers of records; None when no record has any."""
+    headers = column.cast(HEADERS)
+    pairs = headers.flatten()
+    if pairs.flatten()[0].null_count:  # also where the whole pair is null
+        raise SerdeError(f"{method}: column {name!r} holds a header without a name (null). Leave it out (filter)")
+    return headers if len(pairs) else None
+
+
+def _check_text(values: Any) -> None:
+    """Raise ``ArrowInvalid`` for text that is no UTF-8, which Spark has room for."""
+    text = values.dictionary if pa.types.is_dictionary(values.type) else values
+    text.cast(pa.large_binary()).cast(pa.large_string())
 
 
 def _cast(values: Any, kind: Any) -> Any:

@@ -10,11 +10,14 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, NewType, Union, get_args, get_origin
 
+import pyarrow as pa
+
 from penstock.calls import why_methods_unusable
 from penstock.errors import ConfigError, SerdeError
 from penstock.serdes.base import Serde
 from penstock.serdes.json import JsonSerde, UnsaidSerde
 from penstock.serdes.primitives import BYTES, FLOAT, INT, STR
+from penstock.serdes.row import RowSerde, serde_of_type
 from penstock.serdes.windowed import SessionWindowedSerde, TimeWindowedSerde, WindowedSerde
 
 __all__ = [
@@ -25,6 +28,7 @@ __all__ = [
     "STR",
     "UNSAID",
     "JsonSerde",
+    "RowSerde",
     "Serde",
     "SessionWindowedSerde",
     "TimeWindowedSerde",
@@ -40,7 +44,7 @@ JSON = JsonSerde()
 UNSAID = UnsaidSerde()
 """The type of results of unknown type: JSON of values with fields or elements."""
 
-_TYPES = "str, int, float, bytes, dict, a dataclass, a msgspec.Struct or a Serde"
+_TYPES = "str, int, float, bytes, dict, a dataclass, a msgspec.Struct, a schema or a Serde"
 _NESTED = 20
 """How many levels of type aliases are resolved."""
 _BY_TYPE: dict[Any, Serde] = {bytes: BYTES, str: STR, int: INT, float: FLOAT, Any: JSON}
@@ -51,18 +55,23 @@ def of(type_: Any, what: str = "type") -> Serde:
 
     Args:
         type_: ``str``, ``int`` and ``float`` (8 bytes, as Kafka's Long and Double), ``bytes``; a dict, list,
-            dataclass, ``msgspec.Struct`` or ``TypedDict`` (JSON); or a :class:`Serde`.
+            dataclass, ``msgspec.Struct`` or ``TypedDict`` (JSON); a schema or type of Arrow or Spark (dicts with
+            Python's own types, :class:`RowSerde`); or a :class:`Serde`.
         what: the argument's name, for the error message.
 
     Raises:
         ConfigError: the type cannot be read from JSON.
 
-    >>> of(int), of(dict)
-    (<serde int>, <serde json[dict]>)
+    >>> of(int), of(dict), of(pa.schema([("id", pa.int32())]))
+    (<serde int>, <serde json[dict]>, <serde json[struct<id: int32>]>)
     """
     if isinstance(type_, Serde):
         _check_at_once(type(type_), what)
         return type_
+    if isinstance(type_, pa.Schema | pa.DataType):
+        return serde_of_type(type_)
+    if type(type_).__module__ == "pyspark.sql.types":
+        return serde_of_type(_of_spark(type_, what))
     try:
         known = _BY_TYPE.get(type_)
     except TypeError:  # unhashable
@@ -77,6 +86,19 @@ def of(type_: Any, what: str = "type") -> Serde:
         return JsonSerde(type_)
     except SerdeError as error:
         raise ConfigError(f"{what}: {error}; use {_TYPES}") from None
+
+
+def _of_spark(kind: Any, what: str) -> Any:
+    """The Arrow type of one of Spark's."""
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    try:
+        try:
+            return to_arrow_type(kind, timezone="UTC")
+        except TypeError:  # before Spark 4.2 times were UTC without being told
+            return to_arrow_type(kind)
+    except Exception as error:  # of PySpark, whatever it says
+        raise ConfigError(f"{what}: a topic cannot keep {kind.simpleString()}: {error}") from None
 
 
 def plain_type(type_: Any) -> Any:

@@ -12,21 +12,22 @@ from penstock.durations import MAX_MS
 from penstock.serdes.arrow_types import arrow_type
 from penstock.serdes.base import Serde
 from penstock.serdes.json import JsonSerde
-from penstock.serdes.primitives import BYTES, FLOAT, INT, STR
+from penstock.serdes.row import PLAIN, ColumnSerde, RowSerde
 from penstock.serdes.windowed import WindowedSerde
 
 NO_TIME = -1
 """The timestamp of rows whose store has none."""
 
 TIME = pa.timestamp("ms", tz="UTC")
-_PLAIN: dict[Serde, Any] = {STR: pa.string(), INT: pa.int64(), FLOAT: pa.float64(), BYTES: pa.binary()}
 
 
 def column_type(serde: Serde) -> Any:
     """The Arrow type of a column of keys or values: text for JSON of any form, bytes for formats that only a program
     knows."""
-    if serde in _PLAIN:
-        return _PLAIN[serde]
+    if isinstance(serde, RowSerde | ColumnSerde):
+        return serde.kind
+    if serde in PLAIN:
+        return PLAIN[serde]
     if isinstance(serde, WindowedSerde):
         return pa.struct([("key", column_type(serde.inner)), ("start", TIME), ("end", TIME)])
     if isinstance(serde, JsonSerde):
@@ -39,6 +40,8 @@ def column_of(serde: Serde, data: Binary) -> Any:
     type_ = column_type(serde)
     if isinstance(serde, WindowedSerde):
         return _windowed(serde, data)
+    if isinstance(serde, RowSerde | ColumnSerde):
+        return serde.arrow(data)
     if type_ == pa.binary():
         return data
     if isinstance(serde, JsonSerde) and type_ == pa.string() and arrow_type(serde.type) is None:

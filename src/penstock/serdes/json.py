@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from math import isfinite
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -19,10 +18,13 @@ from penstock.errors import SerdeError
 from penstock.messages import describe, show
 from penstock.serdes.arrow_types import arrow_type
 from penstock.serdes.base import Serde
+from penstock.serdes.non_finite import may_hold_floats, with_floats, with_text
 
 
 class JsonSerde(Serde):
     """JSON of one type; ``Any`` takes whatever JSON can say. The text ``null`` is a null, whatever the type.
+
+    Bytes are text in base64, decimals and times are text, and so are NaN and the infinities where the type says float.
 
     >>> JsonSerde(dict).decode(b'{"a": 1}'), JsonSerde(dict).encode({"a": 1})
     ({'a': 1}, b'{"a":1}')
@@ -40,9 +42,10 @@ class JsonSerde(Serde):
         self._decode, self._decode_lines = decoder.decode, decoder.decode_lines
         encoder = msgspec.json.Encoder()
         self._encode, self._encode_lines = encoder.encode, encoder.encode_lines
+        self._may_hold_floats = may_hold_floats(type_)
         self._immutable = _is_immutable(type_, _SCALARS)
         self._exact = type_ if type_ not in _SCALARS and _is_immutable(type_, _EXACT) else None
-        self._check = _check_of(type_, self._decode)
+        self._check = _check_of(type_, self._read)
 
     @property
     def immutable(self) -> bool:
@@ -80,7 +83,7 @@ class JsonSerde(Serde):
 
     def decode(self, data: bytes) -> Any:
         try:
-            return self._decode(data)
+            return self._read(data)
         except msgspec.DecodeError as error:
             if _is_null(data):
                 return None
@@ -88,16 +91,25 @@ class JsonSerde(Serde):
         except Exception as error:  # JSON that is nested too deeply, a __post_init__ that raises
             raise SerdeError(f"{describe(error)}; the bytes are {show(data, 80)}") from None
 
+    def _read(self, data: bytes) -> Any:
+        """The value of bytes, which may have text in the place of a float; raises what ``msgspec`` does."""
+        try:
+            return self._decode(data)
+        except msgspec.ValidationError:
+            if not self._may_hold_floats or not _FLOAT_TEXT.search(data):
+                raise
+        return msgspec.convert(with_floats(msgspec.json.decode(data), self.type), self.type, str_keys=True)
+
     def _finite(self, value: Any) -> bytes:
         """The bytes of a value after checking it for NaN, which would be written as null."""
         data = self._encode(value)
         if b"null" in data and _may_have_nan(value):
-            _refuse_nan(value)
+            return self._encode(with_text(msgspec.to_builtins(value, str_keys=True), self.type))
         return data
 
     @property
     def converters(self) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
-        return self._finite, self._decode
+        return self._finite, self._read if self._may_hold_floats else self._decode
 
     def encode_all(self, values: list[Any]) -> Binary:
         present = [value for value in values if value is not None]
@@ -293,6 +305,7 @@ def why_unread(error: Exception, data: bytes) -> str:
 
 
 _HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
+_FLOAT_TEXT = re.compile(rb'"(NaN|-?Infinity)"')
 _NO_NUMBER = re.compile(rb"\b(NaN|Infinity)\b")
 
 
@@ -313,17 +326,3 @@ def _may_have_nan(value: Any) -> bool:
         return _NO_FINITE.search(_pack(value)) is not None
     except Exception:  # an int that is too large
         return True
-
-
-def _refuse_nan(value: Any) -> None:
-    """Raise ``SerdeError`` if a value contains a number that JSON does not have."""
-    left = [msgspec.to_builtins(value)]
-    while left:
-        item = left.pop()
-        if isinstance(item, float):
-            if not isfinite(item):
-                raise SerdeError(f"JSON has no number {item}; use None or text instead, or the type float")
-        elif isinstance(item, dict):
-            left += item.values()
-        elif isinstance(item, list | tuple):
-            left += item

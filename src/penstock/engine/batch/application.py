@@ -130,7 +130,7 @@ class Application:
         _, infos = laid_out(self._topology, sources, counts, self._log, self._settings)
         for info in infos:
             if info.name in sources and not self._log.exists(info.name):
-                self._log.create_topic(TopicInfo(info.name, info.partitions, info.key, info.value))
+                self._log.create_topic(TopicInfo(info.name, info.partitions, info.key, info.value, schema=info.schema))
                 _log.info("topic %r is made, for a live program to read; it has no records yet", info.name)
 
     def _taken_over(self, storage: Storage) -> Coordinator:

@@ -48,6 +48,12 @@ class Source:
     partition: str | None = None
 
     @property
+    def key(self) -> str | None:
+        """The column with the keys."""
+        assert not isinstance(self.chosen.key, tuple)
+        return self.chosen.key
+
+    @property
     def used(self) -> list[str]:
         """The columns that become keys and values."""
         return list(self.schema.names)

@@ -43,7 +43,7 @@ def rows_of(source: Source, of: RowsOf, tasks: int, is_alone: bool, meetings: Me
         is_alone: whether the tasks read nothing else, so that their own reader makes the clocks.
         meetings: numbers the causes, if rows must carry them.
     """
-    key = source.chosen.key
+    key = source.key
     columns = [_time(source).alias("timestamp"), f.struct(*map(quoted, source.used)).alias(of.column)]
     if source.offset is not None:
         columns.append(_whole(source, source.offset).alias("seq"))
@@ -76,7 +76,7 @@ def rows_of(source: Source, of: RowsOf, tasks: int, is_alone: bool, meetings: Me
 
 def places(source: Source, of: RowsOf) -> list[Any]:
     """Return the sort columns of a DataFrame's rows in a task."""
-    time, key = source.chosen.timestamp, source.chosen.key
+    time, key = source.chosen.timestamp, source.key
     names = [name for name in (time, key) if name is not None and name in source.used]
     names += [name for name in source.used if name not in names]
     fields = {field.name: field.dataType for field in source.frame.schema}
@@ -157,8 +157,8 @@ def _partition(source: Source, tasks: int, key: Any) -> Any:
     spread = f.pmod(f.xxhash64(*(_sortable(quoted(name), kind) for name, kind in fields)), f.lit(tasks)).cast("int")
     if key is None:
         return spread
-    chosen = Chosen(source.chosen.method, source.chosen.key, source.chosen.key, None)
-    types = pa.schema([source.schema.field(source.chosen.key)])
+    chosen = Chosen(source.chosen.method, source.key, source.key, None)
+    types = pa.schema([source.schema.field(source.key)])
 
     def placed(keys: pa.Array) -> pa.Array:
         encoded = chosen.encode(pa.record_batch([keys], types.names).cast(types)).key

@@ -20,6 +20,7 @@ from penstock.engine.shared.exchange import EARLIEST, ExchangeRef, read_exchange
 from penstock.engine.shared.layout import TaskId
 from penstock.engine.shared.meetings import in_order
 from penstock.engine.shared.work import TaskDone
+from penstock.engine.spark.frame_types import in_spark
 from penstock.engine.task.task import Task
 from penstock.log.consumed import decoded
 from penstock.log.contract.writer import Segment
@@ -118,7 +119,7 @@ class Outbox:
 
     def _output(self, topic: str, partition: int, records: Records) -> Iterator[Any]:
         """Yield records of an output topic."""
-        key, value = self._types.of(topic)
+        key, value = map(in_spark, self._types.of(topic))
         count = len(records)
         where = f"topic {topic!r}, partition {partition}"
         columns = {

@@ -6,6 +6,8 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from dataclasses import replace
 from typing import Self
 
+import pyarrow as pa
+
 from penstock.engine.batch.arguments import Source
 from penstock.engine.batch.feed import RowsOf
 from penstock.engine.batch.program import APPLICATION, Circling, Program, Range, Stage
@@ -38,8 +40,7 @@ def laid_out(
     planned = MemoryLog()
     for topic in topology.source_topics:
         if topic in sources:
-            key, value = sources[topic].chosen.types(_with_times(sources[topic]))
-            planned.create_topic(TopicInfo(topic, counts[topic], key.name, value.name))
+            planned.create_topic(sources[topic].chosen.topic(topic, counts[topic], _with_times(sources[topic])))
         elif topic not in topology.sink_topics:
             if log is None or not log.exists(topic):
                 raise _missing(topic, sources, log)
@@ -51,7 +52,7 @@ def laid_out(
     return layout, infos
 
 
-def _with_times(source: Source) -> object:
+def _with_times(source: Source) -> pa.Schema:
     """Return the schema of a DataFrame's used columns, including the times."""
     from penstock.engine.spark.frame_types import written_schema
 

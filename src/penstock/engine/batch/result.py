@@ -12,12 +12,13 @@ from typing import Any, Self
 import pyarrow as pa
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from penstock.engine.batch.outbox import COLUMNS
 from penstock.engine.batch.planning import Plan
 from penstock.engine.batch.program import TopicTypes
 from penstock.engine.batch.rows import OUTPUT, STORE, unpacked
-from penstock.engine.spark.frame_types import arrow_schema
+from penstock.engine.spark.frame_types import arrow_schema, read_schema
 from penstock.errors import ConfigError
 from penstock.losses import Loss, losses_of, together
 from penstock.messages import nearest
@@ -25,7 +26,6 @@ from penstock.metrics import Metric, add_up, readable
 from penstock.query.commits import shapes_of
 from penstock.query.stores import view_of
 from penstock.query.versions import Live
-from penstock.serdes.arrow_columns import column_type
 
 
 class BatchResult:
@@ -88,8 +88,8 @@ class BatchResult:
             there = ", ".join(self._topics) or "none"
             raise ConfigError(f"no topic {topic!r} was written{nearest(topic, self.topics)}; these were: {there}")
         key, value = TopicTypes(self._topology, self._plan.program.settings.dead_letters).of(topic)
-        schema = pa.schema([("key", column_type(key)), ("value", column_type(value)), *COLUMNS])
-        return self._blocks(OUTPUT, topic, schema, self._plan.writers(topic))
+        kind = StructType([*read_schema({"key": key, "value": value}), *from_arrow_schema(pa.schema(COLUMNS))])
+        return self._blocks(OUTPUT, topic, kind, self._plan.writers(topic))
 
     def store(self, name: str) -> Any:
         """The rows of a store at the end, with the columns that ``to_arrow()`` of the store has.
@@ -104,7 +104,8 @@ class BatchResult:
             raise ConfigError(f"store {name!r}: {why}{nearest(name, self.stores)}; these were kept: {kept}")
         shape = shapes_of(self._topology)[name]
         keepers = [sub.id for sub in self._plan.subs if name in self._plan.stores_of(sub)]
-        return self._blocks(STORE, name, view_of(Live({}), shape).to_arrow().schema, keepers)
+        kind = from_arrow_schema(view_of(Live({}), shape).to_arrow().schema)
+        return self._blocks(STORE, name, kind, keepers)
 
     def close(self) -> None:
         """Release the results on Spark."""
@@ -121,9 +122,8 @@ class BatchResult:
         topics, stores = (", ".join(names) or "none" for names in (self._topics, self.stores))
         return f"<results of a batch: topics {topics}; stores {stores}>"
 
-    def _blocks(self, what: int, name: str, schema: Any, subs: list[int]) -> Any:
+    def _blocks(self, what: int, name: str, kind: Any, subs: list[int]) -> Any:
         """Return the output of some stages, as columns. For topics chosen record by record, all stages are searched."""
-        kind = from_arrow_schema(schema)
         types = arrow_schema(kind)
         stages = list(dict.fromkeys(self._stages[id_] for id_ in subs or self._stages))
         found = [stage.where((f.col("what") == what) & (f.col("name") == name)).select("block") for stage in stages]

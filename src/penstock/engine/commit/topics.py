@@ -17,13 +17,14 @@ from penstock.engine.shared.manifest import Manifest, TaskEntry
 from penstock.engine.shared.work import TaskWork
 from penstock.errors import ConfigError, OffsetOutOfRangeError, TopicNotFoundError
 from penstock.log.base import Log, TopicInfo
+from penstock.log.schema import new_topic, other_kind
 from penstock.metrics import REMOVED_UNREAD, SKIPPED, Metric, labelled
 from penstock.offset_reset import AutoOffsetReset
 from penstock.plan import nodes
 from penstock.plan.node import Node
 from penstock.plan.serdes import prepare_serdes
 from penstock.plan.topology import Topology
-from penstock.serdes import fits, is_known
+from penstock.serdes import Serde, fits, is_known
 from penstock.settings import Settings
 from penstock.times import wall_clock_ms
 
@@ -52,7 +53,7 @@ def create_sink_topics(topology: Topology, log: Log, settings: Settings) -> None
             node = part.node
             if isinstance(node, nodes.Sink) and node.topic and not log.exists(node.topic):
                 count = settings.output_partitions or _widest_source(topology, log)
-                log.create_topic(TopicInfo(node.topic, count, node.key.name, node.value.name))
+                log.create_topic(new_topic(node.topic, count, node.key, node.value))
     for topic in settings.dead_letters:
         if not log.exists(topic):
             log.create_topic(TopicInfo(topic, settings.output_partitions or _widest_source(topology, log)))
@@ -83,6 +84,7 @@ def _check_sink(node: nodes.Sink, info: TopicInfo) -> None:
                 f"{serde.name}{keep}; nothing was started. Convert the {what}s, write into another topic, or remove "
                 f"this one if nobody needs it (penstock topics rm {info.name}): it is created again with the right type"
             )
+        _check_schema(f"to() at {node.where} writes", what, info, serde)
 
 
 def _check_source(node: Node, info: TopicInfo) -> None:
@@ -94,6 +96,16 @@ def _check_source(node: Node, info: TopicInfo) -> None:
                 f"type {serde.name}; nothing was started. Give the source the topic's type, {what}=..., or "
                 f"{what}=bytes to read them as they are"
             )
+        _check_schema(f"the source at {node.where} reads", what, info, serde)
+
+
+def _check_schema(does: str, what: str, info: TopicInfo, serde: Serde) -> None:
+    if kinds := other_kind(info, what, serde):
+        raise ConfigError(
+            f"topic {info.name!r} has {what}s of the schema {kinds[0]}, but {does} {what}s of the schema {kinds[1]}; "
+            f"nothing was started. Give it the topic's schema, {what}=penstock.schema_of({info.name!r}).{what}, or a "
+            "class that has the fields it needs"
+        )
 
 
 def skipped_records(work: TaskWork, before: TaskEntry) -> dict[str, int]:

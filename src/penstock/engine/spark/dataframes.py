@@ -12,11 +12,12 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, DataSourceStreamArrowWriter
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from penstock.batch import HEADERS
 from penstock.engine.spark import private
 from penstock.engine.spark.frame_readers import BatchReader, Columns, FilteringBatchReader, StreamReader
-from penstock.engine.spark.frame_types import written_schema
+from penstock.engine.spark.frame_types import read_schema, written_schema
 from penstock.engine.spark.frame_writers import BatchWriter, StreamWriter, Target
 from penstock.engine.spark.log_option import Place, place_of
 from penstock.engine.spark.read_options import (
@@ -31,13 +32,12 @@ from penstock.engine.spark.read_options import (
 from penstock.engine.spark.session import work_with_this_python
 from penstock.engine.spark.source import OffsetsReader
 from penstock.errors import ConfigError
-from penstock.log.base import TopicInfo
 from penstock.log.open import open_log
-from penstock.log.produce import topic_types
+from penstock.log.produce import check_columns
+from penstock.log.schema import in_sparks_words, serdes_of
 from penstock.log.tables import Chosen
 from penstock.messages import nearest
-from penstock.serdes import BYTES, from_name
-from penstock.serdes.arrow_columns import column_type
+from penstock.serdes import BYTES, Serde
 
 FORMAT = "penstock"
 _OPTIONS = ("topic", "log", "typed", *READ_OPTIONS, "partitions", "timestamp_unit")
@@ -80,19 +80,19 @@ class PenstockSource(DataSource):
         return FORMAT
 
     def schema(self) -> Any:
-        key, value = map(from_name, self._types())
+        (key, value), spark = self._types()
         headers = [(HEADERS_COLUMN, HEADERS)] if self._asked.headers else []
-        columns = [("key", column_type(key)), ("value", column_type(value)), *_PLACE, *headers]
-        return from_arrow_schema(pa.schema(columns))
+        places = from_arrow_schema(pa.schema([*_PLACE, *headers]))
+        return StructType([*read_schema({"key": key, "value": value}, spark), *places])
 
     def reader(self, schema: Any) -> DataSourceReader:
         check_for_batch(self.options, self._asked)
         kind = FilteringBatchReader if private.plans_with_filters() else BatchReader
-        return kind(self._place, self._topic, Columns(schema, *self._types()), self._asked)
+        return kind(self._place, self._topic, Columns(schema, *self._types()[0]), self._asked)
 
     def streamReader(self, schema: Any) -> OffsetsReader:  # noqa: N802
         check_for_stream(self.options)
-        return StreamReader(self._place, self._topic, Columns(schema, *self._types()), self._asked)
+        return StreamReader(self._place, self._topic, Columns(schema, *self._types()[0]), self._asked)
 
     def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
         check_for_write(self.options)
@@ -104,10 +104,10 @@ class PenstockSource(DataSource):
         check_for_write(self.options)
         return StreamWriter(self._target(schema))
 
-    def _types(self) -> tuple[str, str]:
-        """The names of the types that keys and values are shown as."""
+    def _types(self) -> tuple[tuple[Serde, Serde], str]:
+        """The types that keys and values are shown as, and how Spark described them if they came from there."""
         if not truth(self.options, "typed"):
-            return BYTES.name, BYTES.name
+            return (BYTES, BYTES), ""
         with closing(open_log(self._place)) as log:
             if not log.keeps_types:
                 raise ConfigError(
@@ -115,9 +115,9 @@ class PenstockSource(DataSource):
                     "false: read bytes and cast them (cast, from_json)"
                 )
             if not log.exists(self._topic):
-                return BYTES.name, BYTES.name
+                return (BYTES, BYTES), ""
             info = log.topic(self._topic)
-            return info.key, info.value
+            return serdes_of(info), in_sparks_words(info)
 
     def _partitions(self) -> int:
         given = self.options.get("partitions", "1")
@@ -127,19 +127,21 @@ class PenstockSource(DataSource):
 
     def _target(self, schema: Any) -> Target:
         names = [field.name for field in schema.fields]
-        unknown = set(names) - {"key", "value", "timestamp"}
+        unknown = set(names) - {"key", "value", "timestamp", "headers"}
         if "value" not in names or unknown:
             raise ConfigError(
-                f"a topic is written from the columns key (optional), value and timestamp (optional); got {names}. "
+                f"a topic is written from the column value and, optional, key, timestamp and headers; got {names}. "
                 "penstock.write(df, topic, key=...) brings any DataFrame into that form"
             )
-        key, value, timestamp = (name if name in names else None for name in ("key", "value", "timestamp"))
-        chosen = Chosen("write", key, value, timestamp, self.options.get("timestamp_unit"))
+        key, value, timestamp, headers = (
+            name if name in names else None for name in ("key", "value", "timestamp", "headers")
+        )
+        chosen = Chosen("write", key, value, timestamp, self.options.get("timestamp_unit"), headers)
         types = written_schema(schema, names)
-        keys, values = chosen.types(types)
-        new = TopicInfo(self._topic, self._partitions(), keys.name, values.name)
+        described = StructType([field for field in schema.fields if field.name in ("key", "value")]).json()
+        new = chosen.topic(self._topic, self._partitions(), types, described)
         with closing(open_log(self._place)) as log:
-            topic_types(log, self._topic, keys, values)
+            check_columns(log, new, "write")
             return Target(self._place, new, chosen, types, log.exists(self._topic))
 
 

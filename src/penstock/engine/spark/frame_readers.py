@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from penstock.batch import no_headers
-from penstock.engine.spark.frame_types import arrow_schema
+from penstock.engine.spark.frame_types import arrow_schema, read_with
 from penstock.engine.spark.log_option import Place
 from penstock.engine.spark.pushed_filters import PushedFilters, is_exact
 from penstock.engine.spark.read_options import HEADERS_COLUMN, Range, ReadOptions
@@ -20,7 +20,7 @@ from penstock.engine.spark.source import START, Offsets, OffsetsReader
 from penstock.errors import OffsetOutOfRangeError
 from penstock.log.consumed import decoded
 from penstock.log.open import open_log
-from penstock.serdes import from_name
+from penstock.serdes import Serde
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Columns:
     """The columns of a DataFrame that is read, and the types of keys and values in its topic."""
 
     schema: Any
-    key: str
-    value: str
+    key: Serde
+    value: Serde
 
 
 class _Range(InputPartition):
@@ -145,7 +145,8 @@ def read_range(
         SerdeError: a key or a value is not of the topic's type.
     """
     schema = arrow_schema(columns.schema)
-    key, value = from_name(columns.key), from_name(columns.value)
+    key = read_with(columns.key, schema.field("key").type)
+    value = read_with(columns.value, schema.field("value").type)
     where = f"topic {topic!r}, partition {partition}"
     with closing(open_log(place)) as log:
         for records in log.read(topic, partition, start, end):

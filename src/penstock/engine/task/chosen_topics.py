@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from penstock.errors import ConfigError, TopicExistsError
 from penstock.log.base import Log, TopicInfo
+from penstock.log.schema import new_topic, other_kind
 from penstock.serdes import Serde, fits
 from penstock.settings import Settings
 
@@ -38,7 +39,7 @@ class ChosenTopics:
     def _make(self, topic: str, key: Serde, value: Serde) -> None:
         count = self._settings.output_partitions or max(self._partitions.values(), default=1)
         with suppress(TopicExistsError):  # another task may have been faster
-            self._log.create_topic(TopicInfo(topic, count, key.name, value.name))
+            self._log.create_topic(new_topic(topic, count, key, value))
 
     @staticmethod
     def _checked(info: TopicInfo, key: Serde, value: Serde) -> int:
@@ -47,5 +48,10 @@ class ChosenTopics:
                 raise ConfigError(
                     f"topic {info.name!r}, which was chosen for the record, holds {what}s of type {held}, and the sink "
                     f"writes {what}s of type {serde.name}"
+                )
+            if kinds := other_kind(info, what, serde):
+                raise ConfigError(
+                    f"topic {info.name!r}, which was chosen for the record, has {what}s of the schema {kinds[0]}, and "
+                    f"the sink writes {what}s of {kinds[1]}"
                 )
         return info.partitions

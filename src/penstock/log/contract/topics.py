@@ -26,6 +26,8 @@ class TopicInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     value: str = "bytes"
     retention_ms: int = NO_LIMIT
     retention_bytes: int = NO_LIMIT
+    schema: str = ""
+    """The types that the keys and values had as columns, as ``log.schema`` packs them; empty where they were none."""
 
 
 class Topics(ABC):
