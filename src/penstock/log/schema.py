@@ -19,6 +19,7 @@ from penstock.log.contract.topics import TopicInfo
 from penstock.log.open import opened
 from penstock.serdes import Serde, from_name
 from penstock.serdes.row import PLAIN, ColumnSerde, RowSerde, serde_of_column
+from penstock.signatures import telling
 from penstock.topic_names import check_topic_name
 
 PARTS = ("key", "value")
@@ -59,6 +60,7 @@ class TopicSchema(NamedTuple):
     value: Any
 
 
+@telling
 def schema_of(topic: str, log: Log | Kafka | Path | str | None = None) -> TopicSchema:
     """The schema of a topic that was made of a DataFrame, for ``key=`` and ``value=`` of a program that reads it.
 
