@@ -24,7 +24,7 @@ from penstock.serdes.non_finite import may_hold_floats, with_floats, with_text
 class JsonSerde(Serde):
     """JSON of one type; ``Any`` takes whatever JSON can say. The text ``null`` is a null, whatever the type.
 
-    Bytes are text in base64, decimals and times are text, and so are NaN and the infinities where the type says float.
+    Bytes are text in base64. Decimals and times are text, as are NaN and the infinities where the type says float.
 
     >>> JsonSerde(dict).decode(b'{"a": 1}'), JsonSerde(dict).encode({"a": 1})
     ({'a': 1}, b'{"a":1}')

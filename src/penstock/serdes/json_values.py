@@ -45,9 +45,7 @@ def _or_none(write: Write) -> Write:
 
 def _refused(value: Any, where: str, kind: Any, why: str = "") -> SerdeError:
     problem = why or f"it is of type {type(value).__name__}"
-    error = SerdeError(f"{where} is {show(value)}, which does not fit the type {kind}: {problem}")
-    error.got, error.shown = type(value), show(value)
-    return error
+    return SerdeError(f"{where} is {show(value)}, which does not fit the type {kind}: {problem}")
 
 
 # --- what is nested --------------------------------------------------------------------------------------------------

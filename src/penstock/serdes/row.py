@@ -9,6 +9,7 @@ import msgspec
 import pyarrow as pa
 
 from penstock.arrays import Binary, binary
+from penstock.calls import close
 from penstock.errors import SerdeError
 from penstock.messages import describe, show
 from penstock.serdes import json_columns
@@ -48,7 +49,13 @@ class RowSerde(JsonSerde):
         self._write = writer(self.kind)
 
     def encode(self, value: Any) -> bytes:
-        return self._encode(self._write(value, "value"))
+        try:
+            return self._encode(self._write(value, "value"))
+        except SerdeError as error:
+            close(value)
+            if not isinstance(value, dict):
+                error.got, error.shown = type(value), show(value)
+            raise
 
     def encode_all(self, values: list[Any]) -> Binary:
         return binary([None if value is None else self.encode(value) for value in values])
