@@ -119,7 +119,7 @@ def _float(kind: Any) -> Write:
     narrow = {pa.float16(): np.float16, pa.float32(): np.float32}.get(kind)
 
     def write(value: Any, where: str) -> Any:
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if type(value) not in (int, float):
             raise _refused(value, where, kind)
         number = float(value)
         if narrow is not None and isfinite(number):
