@@ -116,7 +116,7 @@ def _int(kind: Any) -> Write:
 
 
 def _float(kind: Any) -> Write:
-    narrow = {pa.float16(): np.float16, pa.float32(): np.float32}.get(kind)
+    narrow: Any = {pa.float16(): np.float16, pa.float32(): np.float32}.get(kind)
 
     def write(value: Any, where: str) -> Any:
         if type(value) not in (int, float):
