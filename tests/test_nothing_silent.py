@@ -449,6 +449,7 @@ FUNCTIONS: dict[str, dict[str, Wrong]] = {
         "key": COLUMN,
         "value": COLUMN,
         "timestamp": COLUMN,
+        "headers": COLUMN,
         "partitions": COUNT,
         "log": PLACE,
     },

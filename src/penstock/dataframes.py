@@ -91,7 +91,7 @@ def write(
     if df.isStreaming and checkpoint is None:
         raise ConfigError("write: a streaming DataFrame needs checkpoint=, the place where Spark keeps its progress")
     place = None if checkpoint is None else spark_path(checkpoint, "write: checkpoint")
-    named = {"key": key_columns(key), "value": value, "timestamp": timestamp, "headers": headers}
+    named = {"key": key_columns(key, "write"), "value": value, "timestamp": timestamp, "headers": headers}
     new = _topic(df, topic, named, timestamp_unit)
     with opened(log) as topics:
         check_columns(topics, new, "write")

@@ -161,6 +161,12 @@ def test_equal_keys_of_several_columns_are_equal_bytes_in_one_partition(tmp_path
     assert len(partitions) == 1
 
 
+@pytest.mark.parametrize("key", [[], ["k", "k"], ["k", 1], 5, {"k"}])
+def test_a_key_is_a_column_or_several(tmp_path: Path, key: Any):
+    with pytest.raises(ConfigError, match="^produce_columns: key is the name of a column, or several: "):
+        produce_columns({"k": [1]}, "t", key=key, log=tmp_path)
+
+
 def test_a_map_is_no_part_of_a_key(tmp_path: Path):
     maps = pa.array([[[("a", 1)]]], pa.list_(pa.map_(pa.string(), pa.int8())))
     with pytest.raises(ConfigError, match=r"column 'm' is of type list<item: map<.*, and cannot be part of a key"):

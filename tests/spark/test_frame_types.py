@@ -11,7 +11,7 @@ import pytest
 
 import penstock
 from penstock import consume
-from penstock.errors import ConfigError, SerdeError
+from penstock.errors import ConfigError
 from penstock.log.file.log import FileLog
 
 pytestmark = pytest.mark.slow
@@ -58,14 +58,14 @@ def far_from_utc(spark: Any):
 
 def test_a_row_keeps_every_value(spark: Any, tmp_path: Path):
     penstock.write(spark.sql(f"select {KEPT}"), "t", log=tmp_path)
-    assert [record.value for record in consume("t", log=tmp_path)] == [RECORD]
+    assert [record.value for record in consume("t", value=dict, log=tmp_path)] == [RECORD]
 
 
 def test_a_column_by_itself_and_the_same_in_a_row_are_written_alike(spark: Any, tmp_path: Path):
     frame = spark.sql(f"select {KEPT}")
     for name in ("s", "arr", "m", "deep", "dec", "ts", "tn", "d", "yes", "dt"):
         penstock.write(frame, name, value=name, log=tmp_path)
-        assert [record.value for record in consume(name, log=tmp_path)] == [RECORD[name]], name
+        assert [record.value for record in consume(name, value=Any, log=tmp_path)] == [RECORD[name]], name
 
 
 def test_from_json_reads_a_row_back_as_it_was(spark: Any, tmp_path: Path):
@@ -73,8 +73,8 @@ def test_from_json_reads_a_row_back_as_it_was(spark: Any, tmp_path: Path):
     penstock.write(frame, "t", log=tmp_path)
     from pyspark.sql import functions as f
 
-    topic = spark.read.format("penstock").option("topic", "t").option("log", str(tmp_path)).option("typed", "true")
-    found = topic.load().select(f.from_json("value", frame.schema).alias("v")).select("v.*")
+    topic = spark.read.format("penstock").option("topic", "t").option("log", str(tmp_path))
+    found = topic.load().select(f.from_json(f.col("value").cast("string"), frame.schema).alias("v")).select("v.*")
     assert found.collect() == frame.collect()
     [row] = found.select("ts", "tn", "d", "dec").collect()
     assert row["dec"] == Decimal("12345678901234567890.123456789012345678")
@@ -85,10 +85,6 @@ def test_from_json_reads_a_row_back_as_it_was(spark: Any, tmp_path: Path):
 @pytest.mark.parametrize(
     ("sql", "name", "kind"),
     [
-        ("X'00ff'", "v", "binary"),
-        ("named_struct('b', array(X'00'))", "v.b.element", "binary"),
-        ("map(7, 'seven')", "v", "map<int32, string>"),
-        ("array(named_struct('m', map(date'2026-01-02', 1)))", "v.element.m", "map<date"),
         ("interval '1' year", "v", "interval year"),
         ("array(interval '1' year)", "v.element", "interval year"),
         ("make_interval(1, 2)", "v", "interval"),
@@ -115,20 +111,11 @@ def test_bytes_by_themselves_are_bytes(spark: Any, tmp_path: Path):
     assert [record[:2] for record in consume("t", log=tmp_path)] == [(b"\x00\xff", b"\x00\xff")]
 
 
-@pytest.mark.parametrize(
-    ("sql", "name", "value"),
-    [
-        ("double('NaN')", "v", "nan"),
-        ("float('-Infinity')", "v", "-inf"),
-        ("array(named_struct('x', double('Infinity')))", "v.element.x", "inf"),
-        ("map('a', double('NaN'))", "v.value", "nan"),
-    ],
-)
-def test_a_number_that_json_does_not_have_is_refused_at_its_record(spark: Any, tmp_path: Path, sql, name, value):
-    frame = spark.sql(f"select 'k' as k, {sql} as v")
-    with pytest.raises(SerdeError, match=rf"^write: column '{name}' holds {value}, and JSON has no such number"):
-        penstock.write(frame, "t", key="k", log=tmp_path)
-    assert FileLog(tmp_path).topics() == []
+def test_a_number_that_json_does_not_have_is_text(spark: Any, tmp_path: Path):
+    frame = spark.sql("select array(named_struct('x', double('Infinity'))) as a, map('a', float('NaN')) as m")
+    penstock.write(frame, "t", log=tmp_path)
+    assert next(consume("t", value=dict, log=tmp_path)).value == {"a": [{"x": "Infinity"}], "m": {"a": "NaN"}}
+    assert repr(next(consume("t", log=tmp_path)).value) == "{'a': [{'x': inf}], 'm': {'a': nan}}"
 
 
 def test_such_a_number_by_itself_is_kept(spark: Any, tmp_path: Path):
@@ -147,7 +134,8 @@ def test_the_data_source_itself_keeps_and_refuses_the_same(spark: Any, tmp_path:
         frame = spark.sql(f"select {sql} as value")
         frame.write.format("penstock").option("topic", "t").option("log", str(tmp_path)).mode("append").save()
 
+    row = {"ts": "2026-01-02T03:04:05.678901Z", "n": None}
     written("named_struct('ts', timestamp'2026-01-02 03:04:05.678901Z', 'n', cast(null as int))")
-    assert [record.value for record in consume("t", log=tmp_path)] == [{"ts": "2026-01-02T03:04:05.678901Z", "n": None}]
-    with pytest.raises(Exception, match=r"column 'value\.b' is of type binary"):
-        written("named_struct('b', X'00')")
+    assert [record.value for record in consume("t", value=dict, log=tmp_path)] == [row]
+    with pytest.raises(Exception, match=r"column 'value\.b' is of type interval year"):
+        written("named_struct('b', interval '1' year)")

@@ -26,6 +26,7 @@ from penstock.log.rows import Row, records_of
 from penstock.log.schema import check_schema, new_topic, other_kind, serdes_of
 from penstock.log.strange_times import tell_of_strange_times
 from penstock.log.tables import Chosen, reader_of, small
+from penstock.messages import show
 from penstock.serdes import JSON, STR, Serde, fits, from_name, of
 from penstock.signatures import telling
 from penstock.times import unit_named
@@ -133,16 +134,24 @@ def produce_columns(
     with opened(log) as topics:
         check_partitions(topics, topic, partitions)
         reader = reader_of(columns, "produce_columns")
-        chosen = Chosen("produce_columns", key_columns(key), value, timestamp, timestamp_unit, headers)
+        chosen = Chosen(
+            "produce_columns", key_columns(key, "produce_columns"), value, timestamp, timestamp_unit, headers
+        )
         new = chosen.topic(topic, partitions or 1, reader.schema)
         check_columns(topics, new, "produce_columns")
         batches = (chosen.encode(piece) for batch in reader for piece in small(batch))
         return append(topics, new, batches)
 
 
-def key_columns(key: str | Sequence[str] | None) -> str | tuple[str, ...] | None:
-    """The column of the keys, or the columns that are keys together."""
-    return key if key is None or isinstance(key, str) else tuple(key)
+def key_columns(key: str | Sequence[str] | None, method: str) -> str | tuple[str, ...] | None:
+    """Return the column of the keys, or the columns that form a key together; raise ``ConfigError`` for anything
+    else."""
+    if key is None or isinstance(key, str):
+        return key
+    is_names = isinstance(key, list | tuple) and all(isinstance(name, str) for name in key)
+    if not is_names or not key or len(set(key)) < len(key):
+        raise ConfigError(f'{method}: key is the name of a column, or several: ["shop", "day"]; got {show(key)}')
+    return tuple(key)
 
 
 def topic_types(log: Log, topic: str, key: Any = None, value: Any = None) -> tuple[Serde, Serde]:
