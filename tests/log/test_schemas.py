@@ -163,7 +163,7 @@ def test_equal_keys_of_several_columns_are_equal_bytes_in_one_partition(tmp_path
 
 @pytest.mark.parametrize("key", [[], ["k", "k"], ["k", 1], 5, {"k"}])
 def test_a_key_is_a_column_or_several(tmp_path: Path, key: Any):
-    with pytest.raises(ConfigError, match="^produce_columns: key is the name of a column, or several: "):
+    with pytest.raises(ConfigError, match=r"^produce_columns: key is the name of a column, or several: "):
         produce_columns({"k": [1]}, "t", key=key, log=tmp_path)
 
 

@@ -134,9 +134,8 @@ def produce_columns(
     with opened(log) as topics:
         check_partitions(topics, topic, partitions)
         reader = reader_of(columns, "produce_columns")
-        chosen = Chosen(
-            "produce_columns", key_columns(key, "produce_columns"), value, timestamp, timestamp_unit, headers
-        )
+        keys = key_columns(key, "produce_columns")
+        chosen = Chosen("produce_columns", keys, value, timestamp, timestamp_unit, headers)
         new = chosen.topic(topic, partitions or 1, reader.schema)
         check_columns(topics, new, "produce_columns")
         batches = (chosen.encode(piece) for batch in reader for piece in small(batch))
