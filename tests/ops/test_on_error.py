@@ -205,7 +205,8 @@ def test_map_must_return_a_pair(run: Run, wrong):
         run(builder, ROWS).output()
     assert message_of(failure)[0] == (
         "KSTREAM-MAP-0000000001 failed on the record at topic 'in', partition 0, offset 1: "
-        f"TypeError: the function must return a pair (key, value), got {wrong!r}"
+        f"TypeError: the function must return a pair (key, value), got {wrong!r}; map_values changes values alone, and "
+        "select_key keys alone"
     )
 
 
@@ -217,7 +218,8 @@ def test_flat_map_values_must_return_several_values(run: Run, wrong):
         run(builder, ROWS).output()
     assert message_of(failure)[0] == (
         "KSTREAM-FLATMAPVALUES-0000000001 failed on the record at topic 'in', partition 0, offset 1: "
-        f"TypeError: the function must return values to iterate over, got {wrong!r}"
+        f"TypeError: the function must return values to iterate over, got {wrong!r}; for one result return [result], "
+        "for none []; a text is not taken apart"
     )
 
 

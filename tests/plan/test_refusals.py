@@ -257,7 +257,7 @@ WRONG_ARGUMENTS = {
     ),
     "a predicate of the value alone": (
         lambda b, s: s.filter(ONE),
-        "filter at HERE takes a function of (key, value); got '<lambda>' of (value)",
+        "filter at HERE takes a function of (key, value); got '<lambda>' of (value); write lambda key, value: ...",
     ),
     "a mapper of the value alone": (
         lambda b, s: s.map(ONE),
@@ -270,15 +270,18 @@ WRONG_ARGUMENTS = {
     ),
     "an initial value instead of an initializer": (
         lambda b, s: s.group_by_key().aggregate(0, lambda key, value, total: total),
-        "aggregate at HERE takes a function of (); got 0 of type int",
+        "aggregate at HERE takes a function of (); got 0 of type int; the initializer comes first: a function without "
+        "arguments that gives the first aggregate, such as lambda: 0",
     ),
     "an aggregator of two": (
         lambda b, s: s.group_by_key().aggregate(int, lambda value, total: total),
-        "aggregate at HERE takes a function of (key, value, aggregate); got '<lambda>' of (value, total)",
+        "aggregate at HERE takes a function of (key, value, aggregate); got '<lambda>' of (value, total); "
+        "write lambda key, value, aggregate: ...",
     ),
     "a subtractor of two": (
         lambda b, s: s.to_table().group_by(lambda key, value: (key, value)).aggregate(int, lambda k, v, a: a, YES),
-        "aggregate at HERE takes a function of (key, value, aggregate); got '<lambda>' of (key, value)",
+        "aggregate at HERE takes a function of (key, value, aggregate); got '<lambda>' of (key, value); "
+        "write lambda key, value, aggregate: ...",
     ),
     "a reducer of one": (
         lambda b, s: s.group_by_key().reduce(ONE),
