@@ -18,6 +18,7 @@ from penstock.watch.figures import Application
 from penstock.watch.prometheus import exposition
 from support.every_store import KEYS, THIRDS, Program, every_kind_of_store
 from support.topologies import EXAMPLES, topology_of
+from support.world import World
 
 KEEPING = [name for name in EXAMPLES if topology_of(name).facts.named()]
 
@@ -36,6 +37,19 @@ def test_a_store_in_memory_has_as_many_rows_as_are_read(name: str) -> None:
             counted = {store: one.approximate_rows() for store, one in stores}  # a global one is the same everywhere
             read = {store: len(list(driver.store(store).all())) for store in driver.topology.facts.named()}
             assert {store: counted[store] for store in read} == read
+
+
+def test_rows_that_are_rewritten_often_and_lie_on_disk_only_are_counted_one_by_one(tmp_path: Path) -> None:
+    world = World(tmp_path, hot_max_bytes=1, flush_commits=1, flush_rows=1)
+    world.produce("a")
+    application = world.start()
+    for turn in range(12):
+        world.produce(*(f"k{n}" for n in range(10 + 20 * (turn // 4))))
+        application.run_until()
+    [store] = application.host.tasks()[0].state.stores.values()
+    rows, read = store.approximate_rows(), len(list(store.pieces()[0].scan()))
+    application.close()
+    assert rows == read == 51
 
 
 def test_rows_on_disk_only_are_counted_about(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple, Protocol
 
@@ -38,6 +39,8 @@ Row = tuple[bytes, bytes, int]
 
 READ_AT_ONCE = 10_000
 _FEW_ROWS = 64
+_COUNTED_ROWS = 10_000
+"""So many rows are counted one by one where some are on disk only."""
 _FLUSHED_AT_ONCE = 10_000  # rows take several times the memory as Python objects
 
 
@@ -228,7 +231,13 @@ class TransactionalRows:
     def approximate_num_entries(self) -> int:
         """The number of rows with a value; approximate for those that are only on disk."""
         here = int(np.count_nonzero(self._table.present()))
-        return here if self.base is None or self.is_all_here else max(here, self.base.approximate_count())
+        if self.base is None or self.is_all_here:
+            return here
+        about = max(here, self.base.approximate_count())
+        if max(about, len(self._table)) > _COUNTED_ROWS:
+            return about
+        counted = sum(1 for _ in islice(self.scan(), _COUNTED_ROWS + 1))  # many rewrites lead RocksDB's count astray
+        return max(about, counted) if counted > _COUNTED_ROWS else counted
 
     def _approximate_on_disk(self) -> int:
         """The approximate number of rows that are only on disk."""

@@ -16,7 +16,10 @@ from penstock.state.store import StateStore
 from penstock.state.task_state import TaskState
 
 _SECONDS = 1.0
-"""How often stores are measured at most: one may consist of hundreds of pieces."""
+"""The longest time between two measurements of the stores: there may be hundreds of pieces in one."""
+_SHARE = 50
+"""The time between two measurements, in multiples of what the last one took: small stores are measured with every
+commit, so that their figures hold when commits end."""
 
 
 class Observed:
@@ -24,16 +27,17 @@ class Observed:
 
     def __init__(self, state: TaskState):
         self._state = state
-        self._measured = float("-inf")
+        self._next = float("-inf")
 
     def figures(self, notes: CommitNotes) -> dict[Metric, int]:
         """Return the metrics of a commit."""
         found = {Metric(PROCESSED, name): records for name, records in notes.processed.items()}
         found |= {self._of_kind(metric): figure for metric, figure in notes.observed.items()}
-        now = time.monotonic()
-        if now - self._measured >= _SECONDS:
-            self._measured = now
+        begin = time.monotonic()
+        if begin >= self._next:
             found |= self._sizes()
+            end = time.monotonic()
+            self._next = end + min(_SHARE * (end - begin), _SECONDS)
         return found
 
     def _sizes(self) -> dict[Metric, int]:
