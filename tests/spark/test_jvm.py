@@ -167,6 +167,20 @@ def test_a_jvm_that_crashes_with_the_archive_is_started_once_more_without(
     assert not place.exists()
 
 
+def test_a_java_that_can_make_no_archive_is_started_once_more_and_not_asked_for_one(
+    starting: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(class_archive, "_given_up", set())
+    monkeypatch.setenv("XDG_CACHE_HOME", str(starting / "cache"))
+    said = "Error occurred during initialization of VM\\nDynamicDumpSharedSpaces is unsupported when base CDS archive"
+    (starting / "does").write_text(f'echo "$@" >> "{starting}/starts"\nprintf "{said}\\n" >&2\nexit 1\n')
+    jvm.begin(session._options("app", starting / "spark.log"))
+    with pytest.raises(ConfigError, match="of VM: DynamicDumpSharedSpaces is unsupported"):
+        context_for(None, "app", starting / "spark.log")
+    lines = (starting / "starts").read_text().splitlines()
+    assert ["ArchiveClassesAtExit" in line for line in lines] == [True, False]
+
+
 def test_a_start_that_fails_leaves_no_archive_of_classes(starting: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(starting / "cache"))
     (starting / "does").write_text(

@@ -64,8 +64,19 @@ def spark_home() -> Path:
     return Path(home or (spec.submodule_search_locations[0] if spec and spec.submodule_search_locations else ""))
 
 
+_given_up: set[int] = set()
+"""Processes whose Java keeps no archives."""
+
+
+def give_up() -> None:
+    """Have no archive in this process: its Java cannot make one, as where it has none of its own classes."""
+    _given_up.add(os.getpid())
+
+
 def java_options() -> str:
     """Return the options to map the archive, or to write one when the JVM ends; empty if neither works."""
+    if os.getpid() in _given_up:
+        return ""
     try:
         place = archive()
         if place is None:

@@ -42,6 +42,11 @@ class JvmEndedError(Exception):
         self.said = said
 
     @property
+    def keeps_no_classes(self) -> bool:
+        """Whether its Java cannot make an archive of classes, and does not start when it is asked for one."""
+        return any("DynamicDumpSharedSpaces is unsupported" in line for line in self.said)
+
+    @property
     def has_crashed(self) -> bool:
         """Whether the JVM itself crashed, and was not ended from outside."""
         number = -self.code if self.code is not None and self.code < 0 else (self.code or 0) - 128

@@ -192,9 +192,14 @@ def _gateway(options: Mapping[str, str], name: str, log_file: Path) -> Any:
         return jvm.gateway(options)
     except JvmEndedError as error:
         class_archive.forget_made()
-        if not error.has_crashed or not class_archive.remove():
+        if error.keeps_no_classes:
+            class_archive.give_up()
+        elif not error.has_crashed or not class_archive.remove():
             raise
-        _log.warning("Spark's JVM crashed (code %s) and starts again without the archive of its classes", error.code)
+        else:
+            _log.warning(
+                "Spark's JVM crashed (code %s) and starts again without the archive of its classes", error.code
+            )
     options = _options(name, log_file)
     jvm.begin(options)
     return jvm.gateway(options)

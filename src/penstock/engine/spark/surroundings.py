@@ -139,7 +139,10 @@ def cause(said: Sequence[str], code: int | None) -> str:
     if (files := limit_of(resource.RLIMIT_NOFILE)) is not None and files < OPEN_FILES // 2:
         return _open_files()
     lines = [line.strip() for line in said if line.strip() and not line.startswith(("\t", " "))]
-    telling = next((line for line in lines if re.search("Exception|Error|error", line)), lines[-1] if lines else "")
+    at = next((at for at, line in enumerate(lines) if re.search("Exception|Error|error", line)), len(lines) - 1)
+    telling = lines[at] if lines else ""
+    if telling.startswith("Error occurred during initialization") and at + 1 < len(lines):  # the next line says which
+        telling += f": {lines[at + 1]}"
     how = "" if code is None else f"its JVM ended with code {code}. "
     what = f"It said: {telling[:_SHOWN]}. " if telling else "It said nothing. "
     return f"{how}{what}`penstock doctor` looks at Java, folders and limits"
