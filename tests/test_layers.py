@@ -56,10 +56,11 @@ LAYERS = {
     "plan progress serdes state storage",
     "engine/batch": "engine engine/commit engine/operate engine/shared engine/spark engine/task log losses ops plan "
     "query serdes state state/kinds state_frames storage syncing",
+    "engine/children": "engine/batch engine/shared engine/spark log plan serdes storage",
     "query": "engine/commit engine/shared engine/task log plan serdes state storage",
     "watch": "engine/shared log losses query serdes storage",
     "losses": "",
-    "progress": "losses",
+    "progress": "engine/shared losses",
     "spark_python": "engine/spark state_frames",
     "dataframes": "engine/spark log serdes spark_python",
     "reading": "query serdes",
@@ -76,6 +77,8 @@ DOORS = {
     ("storage.py", "object_storage"): "open_storage(), for URLs",
     ("plan/topology.py", "engine/spark"): "Topology.start(), for users",
     ("plan/topology.py", "engine/batch"): "Topology.run_batch(), for users",
+    ("dsl/dataframes.py", "engine/children"): "what the columns of a DataFrame are; KStream.to_dataframe(), for users",
+    ("engine/spark/start.py", "engine/children"): "the queries of a program, where it has some",
     ("engine/spark/streams.py", "query"): "Streams.store(), for users",
     ("engine/spark/streams.py", "watch"): "how Streams shows itself in notebooks",
     ("engine/local.py", "query"): "the same without Spark",
@@ -84,6 +87,7 @@ DOORS = {
 
 DOORS_FOR_TYPES = {
     ("plan/topology.py", "engine/operate"): "what Topology.start() takes",
+    ("dsl/kstream.py", "log"): "what KStream.to_dataframe() takes",
     ("plan/topology.py", "log"): "what Topology.start() takes",
     ("plan/topology.py", "progress"): "what Topology.start() takes",
     ("plan/topology.py", "state"): "what Topology.start() takes",

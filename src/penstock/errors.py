@@ -15,6 +15,7 @@ PenstockError
 │   ├── TopicExistsError
 │   ├── OffsetOutOfRangeError
 │   └── CorruptDataError   a checksum does not match, or a file is torn or missing
+├── QueryError             a query of Spark has ended that brings rows in or takes results out of a program
 ├── StoreError             a state store cannot be opened, read or written
 └── CommitError            a commit did not happen; what was committed before is safe
     ├── AlreadyRunningError   another program runs under this application id on this machine
@@ -235,6 +236,21 @@ class CorruptDataError(LogError):
     ...         return consume(topic)
     ...     except CorruptDataError as error:
     ...         print("restore this file from a back-up:", error)
+    """
+
+
+class QueryError(PenstockError):
+    """A query of Spark has ended that brings the rows of a DataFrame into a program, or its results into a table.
+
+    Everything committed is safe. When the cause is mended, start the program again: rows and results go on where they
+    were, each once.
+
+    >>> from penstock import QueryError
+    >>> def follow(streams):
+    ...     try:
+    ...         streams.await_termination()
+    ...     except QueryError as error:
+    ...         print("the lake is out of reach:", error)
     """
 
 

@@ -82,6 +82,10 @@ LOG_POINTS = (
 KAFKA_POINTS = ("before-transaction", "in-transaction", "after-transaction")
 """Points of publishing to Kafka: all records are sent in a transaction that ends between the last two."""
 
+CHILD_POINTS = ("before-rows", "after-rows", "before-table", "after-table")
+"""Those of the queries of Spark that belong to a program: around the append of a DataFrame's micro-batch, and around
+what puts a micro-batch into a table."""
+
 ALL_POINTS = frozenset(
     POINTS
     + CIRCLE_POINTS
@@ -96,6 +100,7 @@ ALL_POINTS = frozenset(
     + RESCALE_POINTS
     + LOG_POINTS
     + KAFKA_POINTS
+    + CHILD_POINTS
 )
 
 _KILL, _STOP, _FILL = "PENSTOCK_CRASH_AT", "PENSTOCK_STOP_AT", "PENSTOCK_FULL_AT"

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from msgspec.structs import asdict
+
+from penstock.engine.shared.children import Child
 from penstock.losses import Loss
 
 
@@ -38,6 +41,10 @@ class Progress:
     total_moved: int = 0
     """Tasks that have come to another machine since this start."""
 
+    children: tuple[Child, ...] = ()
+    """The queries of Spark that bring DataFrames in and take results out into tables, each with its state, its last
+    micro-batch and its rows."""
+
     @property
     def lost(self) -> int:
         """How many records did not go on since this start; one that several steps left out counts several times."""
@@ -46,4 +53,5 @@ class Progress:
     def to_dict(self) -> dict[str, Any]:
         """All of it, for JSON."""
         plain = {"losses": [loss.to_dict() for loss in self.losses], "executors": dict(self.executors)}
+        plain["children"] = [asdict(child) for child in self.children]
         return {one.name: getattr(self, one.name) for one in fields(self)} | plain

@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 from penstock.durations import to_ms
 from penstock.errors import ConfigError
 from penstock.handlers import KINDS, Handler, Handlers, handler_of
-from penstock.locations import checkpoint_place, folder, log_place
+from penstock.locations import checkpoint_place, folder, log_place, spark_path
 from penstock.masking import masked
 from penstock.messages import nearest
 from penstock.metric_names import RECORDING_LEVELS
@@ -63,6 +63,7 @@ _PLACES: Mapping[str, Callable[[Any, str], Path | str]] = {
     "log": lambda where, name: str(log_place(where, name)),
     "state_dir": lambda where, name: folder(where, name, "Commits can lie in an object store: the setting checkpoint"),
     "checkpoint": checkpoint_place,
+    "query_checkpoint": spark_path,
 }
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
@@ -96,6 +97,7 @@ class SettingsArguments(TypedDict, total=False):
     schema_registry: str | None
     state_dir: Path | str | None
     checkpoint: str | None
+    query_checkpoint: str | None
     statestore_cache_max_bytes: int | str
     statestore_uncommitted_max_records: int
     statestore_uncommitted_max_bytes: int | str
@@ -146,6 +148,8 @@ class Settings:
             none; its options are variables ``PENSTOCK_SCHEMA_REGISTRY_...``.
         state_dir: the folder of this application's databases and, unless ``checkpoint`` says otherwise, its commits.
         checkpoint: where commits are kept: a folder, or the URL of an object store.
+        query_checkpoint: where Spark keeps the progress of the queries of DataFrames and tables: a folder, or a URL of
+            any file system that Spark has. By default the folder ``queries`` in the checkpoint.
         statestore_cache_max_bytes: 0 sends every update of a table on; otherwise the last one per key and commit goes
             on, as in Kafka Streams, where this is the size of the cache (10 MB by default there).
         statestore_uncommitted_max_records: a task commits early when its stores hold that many uncommitted writes;
@@ -219,6 +223,7 @@ class Settings:
     schema_registry: str | None = field(default=None, repr=False)
     state_dir: Path | None = None
     checkpoint: str | None = field(default=None, repr=False)  # a URL may hold keys
+    query_checkpoint: str | None = field(default=None, repr=False)  # as above
     statestore_cache_max_bytes: int = 10 * MIB
     statestore_uncommitted_max_records: int = -1
     statestore_uncommitted_max_bytes: int = 64 * MIB

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from penstock.dsl.branched import BranchedKStream
+from penstock.dsl.dataframes import STREAM_MODES, Asked, add_table_sink, frame_of
 from penstock.dsl.deduplicate import deduplicate, deduplicate_by_key, deduplicate_by_key_value
 from penstock.dsl.deduplicated import Deduplicated
 from penstock.dsl.functions import OfKeyValue
@@ -27,8 +29,12 @@ from penstock.plan.sinks import Partitioner, TopicSelector, partitioner_of, sink
 from penstock.processor import RecordContext
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
     from penstock.dsl.grouped import KGroupedStream
     from penstock.dsl.ktable import KTable
+    from penstock.log.base import Log
+    from penstock.log.cluster import Kafka
 
 
 class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
@@ -170,6 +176,75 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
         types = given.key or self._key, given.value or self._value
         sink = sink_node(self._name(names.SINK, given.name), (self._node,), topic, types, given.partitioner, create)
         self._graph.add(sink)
+
+    def to_spark_table(
+        self,
+        table: str | None = None,
+        mode: str = "append",
+        *,
+        path: Path | str | None = None,
+        format: str | None = None,
+        key: str | None = "key",
+        value: str = "value",
+        timestamp: str | None = None,
+        name: str | None = None,
+        trigger: Duration | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Append the records to a table: of Spark's catalog, at a path, or of a database; each once (docs/spark.md).
+
+        The program starts the query that does it, watches it and stops it. The records pass through a topic of its own,
+        ``<application id>-<name>-sink``.
+
+        Args:
+            table: the table's name, such as ``"lake.shop.totals"``; it is made when it does not exist.
+            mode: ``"append"``; a table of Penstock's has ``"upsert"``.
+            path: the folder or URL of the table, in place of ``table``.
+            format: what the table is, by Spark's name: ``"delta"``, ``"iceberg"``, ``"parquet"``, ``"jdbc"``. By
+                default that of a table that exists, or of its catalog.
+            key: what the column of the keys is called, or None to leave them out. Structs become their fields, and a
+                windowed key its key, ``window_start`` and ``window_end``.
+            value: what the column of the values is called; structs become their fields.
+            timestamp: what a column with the records' times is called; none by default.
+            name: names the topic on the way, and the query; needed where the table's name has more than letters, digits
+                and dots. It stays the same in later versions of the program.
+            trigger: how often the table is written, one second by default.
+            options: Spark's options of the format, for ``"jdbc"`` with ``url``, ``user`` and ``password``. Secrets
+                stand elsewhere: ``"env:NAME"`` or ``"file:/path"``.
+
+        >>> from penstock import StreamsBuilder
+        >>> builder = StreamsBuilder()
+        >>> orders = builder.stream("orders", key=str, value=int)
+        >>> orders.to_spark_table("lake.shop.orders", format="delta", key="number", value="amount", timestamp="at")
+
+        Raises:
+            TopologyError: the target cannot do what is asked for, or arguments do not go together.
+        """
+        names_ = {"key": key, "value": value, "timestamp": timestamp, "name": name}
+        asked = Asked(table, mode, path, format, trigger=trigger, options=options, **names_)
+        add_table_sink(self._handle, "to_spark_table", asked, STREAM_MODES)
+
+    def to_dataframe(self, spark: SparkSession, topic: str, log: Log | Kafka | Path | str | None = None) -> DataFrame:
+        """Write the records into a topic, and give them as a streaming DataFrame with types of their own.
+
+        Its columns are key, value, topic, partition, offset and timestamp; keys and values have the types of this
+        stream: numbers, text, bytes, structs of dataclasses, and windows as structs of key, start and end. JSON of any
+        form is text. Start queries of it when the program has started.
+
+        Args:
+            spark: the session to read with.
+            topic: the topic, as for ``to``.
+            log: where the program's topics are; by default as the settings say.
+
+        Raises:
+            ConfigError: Spark's processes cannot open the log.
+
+        >>> def totals_of(builder, spark):
+        ...     totals = builder.stream("orders", key=str).group_by_key().count("totals").to_stream()
+        ...     return totals.to_dataframe(spark, "totals").where("value > 10")
+        """
+        self.to(topic)
+        return frame_of(spark, topic, log, self._key, self._value)
 
     def repartition(
         self,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from penstock.dsl.dataframes import TABLE_MODES, Asked, add_table_sink
 from penstock.dsl.functions import OfKeyValue
 from penstock.dsl.graph import K2, V2, K, R, V
 from penstock.dsl.joins import WHERE_IT_WAS
@@ -16,6 +18,7 @@ from penstock.dsl.results import Annotated, annotated, key_type, value_type
 from penstock.dsl.stream import KEY_VALUE, VALUE
 from penstock.dsl.suppressed import Suppressed
 from penstock.dsl.table_joins import TableJoins
+from penstock.durations import Duration
 from penstock.errors import ConfigError, TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, caller, user_function
@@ -198,6 +201,54 @@ class KTable(TableJoins[K, V]):
             return stream
         renamed = stream._select_key(user_function(mapper, "to_stream", KEY_VALUE, context=True), key, None)
         return stream._next(renamed, key=renamed.key)
+
+    def to_spark_table(
+        self,
+        table: str | None = None,
+        mode: str = "upsert",
+        *,
+        path: Path | str | None = None,
+        format: str | None = None,
+        key: str = "key",
+        value: str = "value",
+        timestamp: str | None = None,
+        name: str | None = None,
+        trigger: Duration | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Keep a table equal to this one: of Spark's catalog, at a path, or of a database (docs/spark.md).
+
+        Each change is merged by its key: new keys are added, those that are there get the new value, deleted ones go.
+        The program starts the query that does it, watches it and stops it.
+
+        Args:
+            table: the table's name, such as ``"lake.shop.totals"``; it is made when it does not exist, if ``format``
+                says as what.
+            mode: ``"upsert"``; ``to_stream().to_spark_table(...)`` appends each change.
+            path: the folder or URL of the table, in place of ``table``.
+            format: what the table is, by Spark's name: ``"delta"``, ``"iceberg"``, ``"parquet"``, ``"jdbc"``. By
+                default that of a table that exists, or of its catalog.
+            key: what the column of the keys is called. Structs become their fields, and a windowed
+                key its key, ``window_start`` and ``window_end``.
+            value: what the column of the values is called; structs become their fields.
+            timestamp: what a column with the records' times is called; none by default.
+            name: names the topic on the way, and the query; needed where the table's name has more than letters, digits
+                and dots. It stays the same in later versions of the program.
+            trigger: how often the table is written, one second by default.
+            options: Spark's options of the format, for ``"jdbc"`` with ``url``, ``user`` and ``password``. Secrets
+                stand elsewhere: ``"env:NAME"`` or ``"file:/path"``.
+
+        >>> from penstock import StreamsBuilder
+        >>> builder = StreamsBuilder()
+        >>> totals = builder.stream("orders", key=str, value=int).group_by_key().count("totals")
+        >>> totals.to_spark_table("lake.shop.totals", format="delta", key="customer", value="orders")
+
+        Raises:
+            TopologyError: the target cannot do what is asked for, or arguments do not go together.
+        """
+        names_ = {"key": key, "value": value, "timestamp": timestamp, "name": name}
+        asked = Asked(table, mode, path, format, trigger=trigger, options=options, **names_)
+        add_table_sink(self.to_stream()._handle, "to_spark_table", asked, TABLE_MODES)
 
     def suppress(self, suppressed: Suppressed) -> KTable[K, V]:
         """Hold updates back: all but the final result of each window, or for some time, or in some memory (KIP-328).

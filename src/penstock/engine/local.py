@@ -50,7 +50,7 @@ class LocalApplication(StageRunner):
         restore_listener: StateRestoreListener | None = None,
         wishes: Wishes = NO_WISHES,
     ):
-        topology = topology.completed_by(settings).expanded(log.topics())
+        topology = topology.completed_by(settings).owned_by(application_id).expanded(log.topics())
         self.restores = Restores(application_id, restore_listener)
         self._folder, self._reader = folder, reader
         opened = open_application(topology, application_id, settings, log, storage, program, wishes)

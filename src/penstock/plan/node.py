@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 from penstock.offset_reset import AutoOffsetReset
 from penstock.plan.aggregation import Aggregation
 from penstock.plan.columns import BOTH, Columns, columns_of
+from penstock.plan.dataframes import Outside
 from penstock.plan.fields import Field
 from penstock.plan.functions import Maker, UserFunction
 from penstock.plan.kept import Kept
@@ -205,6 +206,11 @@ class Node:
     def makes_topics(self) -> bool:
         """Whether a sink creates the topics that it chooses; otherwise records for missing topics fail."""
         return True
+
+    @fact
+    def outside(self) -> Outside | None:
+        """The DataFrame that is written into its topic, or the table that its topic is written into."""
+        return None
 
     def may_write(self, topic: str) -> bool:
         """Whether it may write a topic of the log."""

@@ -67,6 +67,20 @@ class Expanded(Rewriting):
         return {} if found == step.topics else {"topics": found}
 
 
+class Owned(Rewriting):
+    """Gives the topics of DataFrames and tables the names that they have in the log of an application."""
+
+    def __init__(self, application_id: str):
+        super().__init__()
+        self._application_id = application_id
+
+    def changes(self, step: Node | StoreSpec) -> dict[str, Any]:
+        if not isinstance(step, Node) or step.outside is None:
+            return {}
+        topic = step.outside.topic_of(self._application_id)
+        return {"topics": (topic,)} if "topics" in {one.name for one in fields(step)} else {"topic": topic}
+
+
 def matching(pattern: str, topics: Iterable[str]) -> tuple[str, ...]:
     """The topics whose whole names match a pattern."""
     return tuple(topic for topic in topics if re.fullmatch(pattern, topic))

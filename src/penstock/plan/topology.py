@@ -9,14 +9,15 @@ from penstock.errors import ConfigError
 from penstock.messages import show
 from penstock.plan import describe, drawing
 from penstock.plan.by_hand import Declarations
+from penstock.plan.dataframes import FrameSource
 from penstock.plan.defaults import Defaults
 from penstock.plan.node import Node, StoreSpec
-from penstock.plan.nodes import DynamicSink, Repartition
+from penstock.plan.nodes import DynamicSink, Repartition, Sink
 from penstock.plan.passes.copartition import Copartition, copartitions
 from penstock.plan.passes.overtaken import without_needless_announcements
 from penstock.plan.passes.stores import TableFacts, table_facts
 from penstock.plan.physical import SubTopology, sub_topologies
-from penstock.plan.rewriting import Expanded
+from penstock.plan.rewriting import Expanded, Owned
 from penstock.plan.unnamed import check_named
 from penstock.plan.validate import check_has_tasks, validate
 
@@ -126,6 +127,32 @@ class Topology(Declarations):
         declared = expanded.of(self._declared)
         is_new = any(new is not old for new, old in zip(declared, self._declared, strict=True))
         return Topology(declared, expanded.of(self._stores.values())).checked() if is_new else self
+
+    def owned_by(self, application_id: str) -> Topology:
+        """This topology with the topics of DataFrames and tables as an application calls them; itself if it has none.
+
+        Raises:
+            TopologyError: such a topic is one that another step reads or writes.
+        """
+        if not self.has_outside:
+            return self
+        owned = Owned(application_id)
+        return Topology(owned.of(self._declared), owned.of(self._stores.values())).checked()
+
+    @property
+    def has_outside(self) -> bool:
+        """Whether DataFrames come in, or tables are written."""
+        return any(node.outside is not None for node in self._declared)
+
+    @property
+    def frame_sources(self) -> dict[str, Node]:
+        """The steps that DataFrames come in by, by their topics."""
+        return {topic: node for node in self.nodes if isinstance(node.outside, FrameSource) for topic in node.topics}
+
+    @property
+    def table_sinks(self) -> dict[str, Sink]:
+        """The steps whose records go into tables, by their topics."""
+        return {node.topic: node for node in self.nodes if isinstance(node, Sink) and node.outside is not None}
 
     def _changed(self) -> None:
         self.__dict__.pop("_built", None)

@@ -14,7 +14,9 @@ from penstock.engine.spark.frame_types import written_schema
 from penstock.errors import ConfigError
 from penstock.log.tables import Chosen
 from penstock.messages import nearest, show
+from penstock.plan.dataframes import FrameSource
 from penstock.plan.names import check_name
+from penstock.plan.node import Node
 from penstock.plan.topology import Topology
 from penstock.times import unit_named
 
@@ -86,6 +88,34 @@ class Columns:
                     unit_named(one, f"{method}: timestamp_unit")
                 elif one is not None and not isinstance(one, str):
                     raise ConfigError(f"{method}: {name} is the name of a column; got {show(one)}")
+
+    def completed(self, steps: Mapping[str, Node], topics: Collection[str]) -> Columns:
+        """These, and what steps that take DataFrames in say of the columns of theirs.
+
+        Args:
+            steps: by the topics of their DataFrames.
+            topics: those for which there is a DataFrame.
+        """
+        found = dict(vars(self))
+        for topic, step in steps.items():
+            if topic not in topics or not isinstance(step.outside, FrameSource):
+                continue
+            said = step.outside
+            more = {name: getattr(said, name) for name in ("key", "value", "timestamp", "timestamp_unit")}
+            partition, offset = said.order
+            more["order"] = (partition, offset) if partition is not None else offset
+            for name, column in more.items():
+                if column is not None and (found[name] is None or isinstance(found[name], Mapping)):
+                    found[name] = {topic: column} | dict(found[name] or {})
+        return Columns(**found)
+
+    def renamed(self, names: Mapping[str, str]) -> Columns:
+        """The same where topics have other names."""
+
+        def of(given: Any) -> Any:
+            return {names.get(t, t): one for t, one in given.items()} if isinstance(given, Mapping) else given
+
+        return Columns(**{name: of(given) for name, given in vars(self).items()})
 
 
 def check_partitions(method: str, partitions: Any) -> None:

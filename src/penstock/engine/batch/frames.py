@@ -43,18 +43,17 @@ def rows_of(source: Source, of: RowsOf, tasks: int, is_alone: bool, meetings: Me
         is_alone: whether the tasks read nothing else, so that their own reader makes the clocks.
         meetings: numbers the causes, if rows must carry them.
     """
-    key = source.key
     columns = [_time(source).alias("timestamp"), f.struct(*map(quoted, source.used)).alias(of.column)]
     if source.offset is not None:
-        columns.append(_whole(source, source.offset).alias("seq"))
+        columns.append(whole(source, source.offset).alias("seq"))
     if of.is_global:
         partition = f.lit(0)
         if source.partition is not None:
-            columns.append(_whole(source, source.partition).alias("sender"))
+            columns.append(whole(source, source.partition).alias("sender"))
     elif source.partition is not None:
-        partition = _whole(source, source.partition, tasks).cast("int")
+        partition = whole(source, source.partition, tasks).cast("int")
     else:
-        partition = _partition(source, tasks, None if key is None else quoted(key))
+        partition = partition_of(source, tasks)
     rows = source.frame.select(partition.alias("partition"), *columns)
     if is_alone and not of.is_global:
         return rows
@@ -82,11 +81,11 @@ def places(source: Source, of: RowsOf) -> list[Any]:
     fields = {field.name: field.dataType for field in source.frame.schema}
     first = [] if source.offset is None else ["seq"]
     return [f.col(name) for name in (*first, "timestamp")] + [
-        _sortable(f.col(of.column)[name], fields[name]) for name in names
+        sortable(f.col(of.column)[name], fields[name]) for name in names
     ]
 
 
-def _whole(source: Source, name: str, end: int | None = None) -> Any:
+def whole(source: Source, name: str, end: int | None = None) -> Any:
     """Return a column that orders rows by arrival. A row with null, or with an invalid partition, ends the run.
 
     Args:
@@ -107,7 +106,8 @@ def quoted(name: str) -> Any:
     return f.col("`{}`".format(name.replace("`", "``")))
 
 
-def _sortable(column: Any, kind: Any) -> Any:
+def sortable(column: Any, kind: Any) -> Any:
+    """A column by which rows can be sorted, whatever its type."""
     return f.to_json(f.struct(column)) if _holds(kind, _NOT_SORTED) else column
 
 
@@ -149,14 +149,15 @@ def _time(source: Source) -> Any:
 # --- partitions ------------------------------------------------------------------------------------------------------
 
 
-def _partition(source: Source, tasks: int, key: Any) -> Any:
+def partition_of(source: Source, tasks: int) -> Any:
     """Return the task of each row, by Kafka's partitioner. Rows without a key are spread by all of their columns."""
     if tasks == 1:
         return f.lit(0)
     fields = [(name, source.frame.schema[name].dataType) for name in source.used]
-    spread = f.pmod(f.xxhash64(*(_sortable(quoted(name), kind) for name, kind in fields)), f.lit(tasks)).cast("int")
-    if key is None:
+    spread = f.pmod(f.xxhash64(*(sortable(quoted(name), kind) for name, kind in fields)), f.lit(tasks)).cast("int")
+    if source.key is None:
         return spread
+    key = quoted(source.key)
     chosen = Chosen(source.chosen.method, source.key, source.key, None)
     types = pa.schema([source.schema.field(source.key)])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,12 @@ class Role:
         """The id of the application, if there is one."""
         return self.application_id or self.seed
 
+    def renamed(self, names: Mapping[str, str]) -> Role:
+        """The same where topics have other names."""
+        if not isinstance(self.then, Mapping):
+            return self
+        return replace(self, then={names.get(topic, topic): one for topic, one in self.then.items()})
+
 
 def run_batch(
     topology: Topology,
@@ -79,7 +85,13 @@ def run_batch(
         opened = None
         if log is not None or role.id is not None:
             opened = stack.enter_context(closing(shared_log(log, loaded)))
-        expanded = topology.completed_by(loaded).expanded([*sources, *(opened.topics() if opened is not None else ())])
+        completed = topology.completed_by(loaded)
+        columns = columns.completed(completed.frame_sources, sources)
+        if role.id is not None:
+            completed, renamed = _owned(completed, role.id)
+            sources = {renamed.get(topic, topic): frame for topic, frame in sources.items()}
+            columns, role = columns.renamed(renamed), role.renamed(renamed)
+        expanded = completed.expanded([*sources, *(opened.topics() if opened is not None else ())])
         given = sources_of(expanded, sources, columns)
         now = wall_clock_ms()
         found = {topic: frames.with_time(one, now) for topic, one in given.items()}
@@ -92,6 +104,12 @@ def run_batch(
         if role.seed is not None:
             return run.seed(role.seed, role.then, counts)
         return run.commit(role.id, name, counts)
+
+
+def _owned(topology: Topology, application_id: str) -> tuple[Topology, dict[str, str]]:
+    """A topology with the topics of DataFrames as the application calls them, and these names by those of before."""
+    owned = topology.owned_by(application_id)
+    return owned, dict(zip(topology.frame_sources, owned.frame_sources, strict=True))
 
 
 @dataclass(frozen=True)

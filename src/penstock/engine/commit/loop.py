@@ -43,6 +43,8 @@ class CommitLoop:
         takes_up: called from time to time, to take up topics that have appeared. Returns the coordinator that continues
             with them, or None if there are none.
         on_end: called when it has ended, with the error if it failed.
+        on_begin: called first, in the loop's thread; records that it adds are processed as well.
+        on_done: called when all records are processed, before the loop ends.
     """
 
     def __init__(
@@ -55,6 +57,8 @@ class CommitLoop:
         goes_on_after: Callable[[PenstockError], bool] = lambda error: False,
         on_end: Callable[[PenstockError | None], None] = lambda error: None,
         takes_up: Callable[[], Coordinator | None] = lambda: None,
+        on_begin: Callable[[], None] | None = None,
+        on_done: Callable[[], None] = lambda: None,
     ):
         self.error: PenstockError | None = None
         """The error that ended the loop, if any."""
@@ -64,6 +68,8 @@ class CommitLoop:
         self._goes_on_after = goes_on_after
         self._on_end = on_end
         self._takes_up = takes_up
+        self._on_begin = on_begin
+        self._on_done = on_done
         self._next_look = 0.0
         self._made: tuple[CommitDone, Ends, float] | None = None
         """A commit whose output may not be visible yet, the ends it read to, and when it was made."""
@@ -143,9 +149,14 @@ class CommitLoop:
 
     def _run(self) -> None:
         try:
+            if self._on_begin is not None:
+                self._on_begin()
+                self._ends = None if self._ends is None else self._coordinator.end_offsets()
             while (error := self._work()) is not None and not self._is_stopping and self._begins_anew(error):
                 time.sleep(_SECONDS_BEFORE_ANOTHER)  # do not keep a core busy if the error returns immediately
             self.error = error
+            if error is None and not self._is_stopping:
+                self._on_done()
         except PenstockError as error:
             self.error = error
         except Exception as error:

@@ -81,11 +81,11 @@ class Rescale:
     """
 
     def __init__(self, topology: Topology, storage: Storage, log: Log, count: int):
-        self._topology = topology.expanded(log.topics())
         self._storage, self._log, self._count = storage, log, count
         self._manifests, self._starts = Manifests(storage), Starts(storage)
         self._newest = self._manifests.newest() or Manifest(-1, {})
         self._start, self._kept = self._read()
+        self._topology = topology.owned_by(self._start.application_id).expanded(log.topics())
         self._layout: Layout = layout_of(self._topology, log, self._start.application_id)
         for topic in [*self._topology.sink_topics, *self._newest.topics]:
             if log.exists(topic):

@@ -71,14 +71,14 @@ def carry_over(spark: Any, log: Log, topic: str, checkpoint: str) -> None:
     former = f"spark:{checkpoint}:{topic}"
     if not isinstance(log, FileLog) or not log.exists(topic) or (last := log.last_sequence(topic, former)) < 0:
         return
-    metadata = _read(spark, f"{checkpoint}/metadata")
-    is_planned = _read(spark, f"{checkpoint}/offsets/{last}") is not None
-    if metadata is not None and is_planned and _read(spark, f"{checkpoint}/commits/{last}") is None:
+    metadata = read_text(spark, f"{checkpoint}/metadata")
+    is_planned = read_text(spark, f"{checkpoint}/offsets/{last}") is not None
+    if metadata is not None and is_planned and read_text(spark, f"{checkpoint}/commits/{last}") is None:
         log.append(topic, [], producer_of(json.loads(metadata)["id"]), last)
     log.forget_producer(topic, former)
 
 
-def _read(spark: Any, file: str) -> str | None:
+def read_text(spark: Any, file: str) -> str | None:
     """Return a small file of any of Spark's file systems; None if it does not exist."""
     if not private.is_classic(spark):
         path = Path(file)

@@ -112,3 +112,48 @@ def plans_with_filters() -> bool:
     worker = "pyspark.sql.worker.data_source_pushdown_filters"
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     return worker in sys.modules or (spec is not None and spec.name == worker)
+
+
+class Database:
+    """A connection of the driver to a database by JDBC, with Spark's dialect and drivers, in a transaction of its own.
+
+    Args:
+        options: Spark's options of a table of it.
+    """
+
+    def __init__(self, spark: Any, options: Mapping[str, str]):
+        jvm = spark._jvm
+        given = jvm.PythonUtils.toScalaMap(dict(options))
+        jdbc = jvm.org.apache.spark.sql.execution.datasources.jdbc.JDBCOptions(given)
+        self._dialect = jvm.org.apache.spark.sql.jdbc.JdbcDialects.get(options["url"])
+        self._connection = self._dialect.createConnectionFactory(jdbc).apply(-1)
+        self._connection.setAutoCommit(False)
+
+    def quoted(self, name: str) -> str:
+        """A column as the database's SQL names it."""
+        return str(self._dialect.quoteIdentifier(name))
+
+    def execute(self, statement: str) -> int:
+        """How many rows a statement has changed."""
+        statements = self._connection.createStatement()
+        try:
+            return int(statements.executeUpdate(statement))
+        finally:
+            statements.close()
+
+    def has_rows(self, query: str) -> bool:
+        """Whether a query finds anything."""
+        statements = self._connection.createStatement()
+        try:
+            return bool(statements.executeQuery(query).next())
+        finally:
+            statements.close()
+
+    def commit(self) -> None:
+        """Have everything count."""
+        self._connection.commit()
+
+    def close(self) -> None:
+        """Let go of it; what was not committed is taken back."""
+        self._connection.rollback()
+        self._connection.close()

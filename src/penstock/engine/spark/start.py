@@ -19,7 +19,9 @@ from penstock.progress import Progress
 if TYPE_CHECKING:  # slow imports run while the JVM starts
     from penstock.engine.operate.lifecycle import StateListener, UncaughtExceptionHandler
     from penstock.engine.shared.program import ProgramFile
+    from penstock.engine.spark.child_queries import ChildQueries
     from penstock.engine.spark.streams import Streams
+    from penstock.settings import Settings
     from penstock.state.restoring import StateRestoreListener
 
 
@@ -79,8 +81,9 @@ def start(
         from penstock.engine.spark.streams import Streams
 
         check_listener(state_restore_listener, "start: state_restore_listener")
+        owned = topology.completed_by(loaded).owned_by(application_id)
         return Streams(
-            topology.completed_by(loaded).expanded(shared.topics()),
+            owned.expanded(shared.topics()),
             application_id,
             loaded,
             shared,
@@ -93,6 +96,17 @@ def start(
             state_restore_listener,
             Lifecycle(state_listener, uncaught_exception_handler),
             Wishes.of(rename, drop),
+            _children(owned, application_id, loaded, shared),
         )
     finally:
         jvm.give_up()
+
+
+def _children(topology: Topology, application_id: str, settings: Settings, log: Log) -> ChildQueries | None:
+    """The queries of DataFrames and tables; None where there are none."""
+    if not topology.has_outside:
+        return None
+    from penstock.engine.children.children import Children
+
+    checkpoint = settings.checkpoint or str(settings.state_dir and settings.state_dir / "checkpoint")
+    return Children(topology, application_id, settings, log, checkpoint)

@@ -29,6 +29,7 @@ from penstock.engine.shared.program import ProgramFile
 from penstock.engine.slots.sessions import SlotSessions
 from penstock.engine.slots.slot import Program
 from penstock.engine.spark.arguments import AVAILABLE_NOW
+from penstock.engine.spark.child_queries import ChildQueries
 from penstock.engine.spark.job import SparkHost, is_alive
 from penstock.engine.spark.output import SPARK_OUTPUT
 from penstock.engine.spark.session import context_for, default_slots, session_on, stop_context
@@ -77,6 +78,7 @@ class Streams(KafkaNames):
         state_restore_listener: StateRestoreListener | None = None,
         lifecycle: Lifecycle | None = None,
         wishes: Wishes = NO_WISHES,
+        children: ChildQueries | None = None,
     ):
         self.application_id = application_id
         self.topology = topology
@@ -86,6 +88,7 @@ class Streams(KafkaNames):
         self._listeners = [on_progress] if on_progress else []
         self._life = lifecycle or Lifecycle()
         self._wishes = wishes
+        self._children = children or ChildQueries()
         self._ending = threading.Lock()
         self._stopped = False
         self._is_closed = False
@@ -102,17 +105,23 @@ class Streams(KafkaNames):
             self._rates = Rates(self._labelled())
             self._times = SourceTimes(self._coordinator.topology)
             interval = settings.commit_interval if trigger in (None, AVAILABLE_NOW) else to_ms(trigger, "trigger")
+            is_available_now = trigger == AVAILABLE_NOW
             self._loop = CommitLoop(
                 self._coordinator,
                 interval / 1000,
-                trigger == AVAILABLE_NOW,
+                is_available_now,
                 self._report,
                 self._check_slots,
                 self._life.goes_on_after,
-                self._life.ends,
+                self._ended,
                 self._take_up_topics,
+                self._children.bring_in if self._children.now() else None,
+                self._children.take_out,
             )
             self._slots.on_lost = self._lost_slot
+            if self._children.now():
+                self._children.on_failure = self._loop.wake
+                self._children.begin(self.spark, self._coordinator.opened.storage, is_available_now)
             self._loop.start()
         except BaseException as error:
             self._life.ends(error if isinstance(error, PenstockError) else CommitError(str(error)))
@@ -128,6 +137,7 @@ class Streams(KafkaNames):
         assert state_dir is not None
         lock = ApplicationLock(state_dir, self.application_id)
         self._resources.append(lock.release)
+        self._children.prepare()
         storage = open_storage(self.settings.checkpoint or str(state_dir / "checkpoint"))
         given = self.topology, self.application_id, self.settings, self.log
         opened = open_application(*given, storage, program, self._wishes)
@@ -140,6 +150,9 @@ class Streams(KafkaNames):
         if self._is_own:
             self._resources.append(self._stop_spark)
         self._slot_count = slots or default_slots(self._context, max(1, *opened.layout.tasks.values()), self._is_own)
+        if self._children.now():
+            self._children.check(self.spark, self._slot_count)
+            self._resources.append(self._children.stop)
         self._coordinator = self._begun(opened, packed)
 
     def _packed(self, opened: Opened) -> bytes:
@@ -176,8 +189,13 @@ class Streams(KafkaNames):
         self._slots.on_lost = self._lost_slot
         return self._coordinator
 
+    def _ended(self, error: PenstockError | None) -> None:
+        self._children.stop()
+        self._life.ends(error)
+
     def _check_slots(self) -> None:
         self._slots.check()
+        self._children.check_running()
         self._life.to(State.RUNNING)
 
     def _lost_slot(self) -> None:
@@ -192,7 +210,8 @@ class Streams(KafkaNames):
         losses = self._losses.after(done.commit, self._coordinator.manifest.metrics)
         places = self._coordinator.manifest.places or Places()
         did = done.commit, done.records, self._total, lag, done.seconds, losses
-        progress = Progress(self.application_id, *did, places.tasks, places.moved, places.moved_total)
+        moved = places.tasks, places.moved, places.moved_total
+        progress = Progress(self.application_id, *did, *moved, self._children.now())
         self.last_progress = progress
         for listener in self._listeners:
             refuse_result(listener(progress), "on_progress", ConfigError)
@@ -311,6 +330,8 @@ class Streams(KafkaNames):
     def process_all_available(self) -> None:
         """Wait until everything that is in the source topics now is processed and committed.
 
+        Before that the rows that DataFrames have now come in, and after it all results are in their tables.
+
         Raises:
             PenstockError: the application failed.
             ConfigError: it was stopped, or has ended.
@@ -318,7 +339,9 @@ class Streams(KafkaNames):
         if self._stopped:
             self._raise_failure()
             self._check_open("process_all_available", is_open=False)
+        self._children.process_sources()
         self._loop.process_all_available()
+        self._children.process_sinks()
         self._raise_failure()
 
     def stop(self, timeout: Duration | None = None) -> bool:
@@ -346,6 +369,7 @@ class Streams(KafkaNames):
         with self._ending:
             if self._stopped:
                 return
+            self._children.stop_sources()
             self._loop.stop()
             self._stopped = True
             if self._is_own:

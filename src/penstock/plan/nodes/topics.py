@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from penstock.offset_reset import AutoOffsetReset
 from penstock.plan.columns import BOTH, NEITHER, Columns
+from penstock.plan.dataframes import FrameSource, TableTarget
 from penstock.plan.functions import UserFunction
 from penstock.plan.kept import Kept, KeptAsDescribed
 from penstock.plan.node import Node, Part, Stores, StoreSpec
@@ -26,6 +27,7 @@ class StreamSource(Node):
     pattern: str | None = None
     """A regular expression for whole topic names. The topics that match at the start are in ``topics``; those that
     appear later are added while the application runs."""
+    outside: FrameSource | None = None
 
     is_source: ClassVar[bool] = True
     makes_one: ClassVar[bool] = True
@@ -43,6 +45,7 @@ class TableSource(Node):
     store: StoreSpec
     timestamp: UserFunction | Extractor | None = None
     offset_reset: AutoOffsetReset | None = None
+    outside: FrameSource | None = None
 
     is_table: ClassVar[bool] = True
     is_source: ClassVar[bool] = True
@@ -93,6 +96,7 @@ class Sink(Node):
     """Chooses each record's partition; None for Kafka's partitioner."""
     types_before: tuple[str, str] = ("", "")
     """The names of the key and value types in release 0.1.0 (0073); empty until the settings are known."""
+    outside: TableTarget | None = None
 
     @property
     def reads_columns(self) -> Columns:

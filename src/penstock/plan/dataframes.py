@@ -1,0 +1,101 @@
+"""DataFrames that come into a topology, and tables that its results go into: what the steps know of them.
+
+To the plan either is an ordinary topic. Its name in the log begins with the application's id, so that no two programs
+share it. The DataFrame itself, and the options of a table, among which secrets may be, stay in the process in which
+they were given: they never travel to slots, and nothing writes them down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+APPEND, UPSERT = "append", "upsert"
+MODES = (APPEND, UPSERT)
+
+CHANGE = "_change_type"
+"""The column that says of a row of a change feed what it is."""
+
+CHANGE_COLUMNS = (CHANGE, "_commit_version", "_commit_timestamp")
+"""What the rows of a change feed have besides those of the table."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FrameSource:
+    """A streaming DataFrame in place of a topic.
+
+    Attributes:
+        name: names the step, its topic and its query.
+        key: the column with the keys; None for no keys.
+        value: the column with the values; None for the whole row.
+        timestamp: the column with the times; None for the present time.
+        order: the columns of the partition and of the offset by which the rows of a micro-batch are ordered.
+        partitions: how many partitions its topic gets; None to choose it.
+        trigger_ms: how often the query looks for rows; None for as soon as it can.
+        frame: the DataFrame, in the process in which it was given.
+    """
+
+    name: str
+    key: str | None
+    value: str | None
+    timestamp: str | None
+    timestamp_unit: str | None = None
+    order: tuple[str | None, str | None] = (None, None)
+    partitions: int | None = None
+    trigger_ms: int | None = None
+    frame: Any = field(default=None, repr=False)
+
+    def topic_of(self, application_id: str) -> str:
+        """Its topic in the log."""
+        return f"{application_id}-{self.name}-source"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"frame": None}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TableTarget:
+    """A table that the records of a sink go into.
+
+    Attributes:
+        name: names the topic and the query.
+        table: the table by its name in a catalog, or in a database; None where ``path`` says it.
+        path: the folder or URL of the table.
+        format: Spark's name of what the table is; None for that of the table, or of its catalog.
+        mode: ``"append"``, or ``"upsert"`` by key.
+        key: how the column with the keys is called; None for none.
+        value: how the column with the values is called that are no structs.
+        timestamp: how the column with the times is called; None for none.
+        trigger_ms: how often the query writes.
+        options: Spark's options of the format, in the process in which they were given.
+        where: the user's file and line.
+    """
+
+    name: str
+    table: str | None
+    path: str | None
+    format: str | None
+    mode: str
+    key: str | None
+    value: str
+    timestamp: str | None
+    trigger_ms: int
+    where: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def shown(self) -> str:
+        """What the table is called in messages, without anything secret."""
+        return self.table or str(self.path)
+
+    def topic_of(self, application_id: str) -> str:
+        """Its topic in the log."""
+        return f"{application_id}-{self.name}-sink"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"options": {}}
+
+
+Outside = FrameSource | TableTarget
+"""What stands behind a topic."""
