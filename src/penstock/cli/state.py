@@ -14,9 +14,10 @@ from penstock.cli.command import Command, Group
 from penstock.cli.options import LocalPath, json_option, log_of, log_option, read_by
 from penstock.cli.terminal import count, moment, print_json, print_table, readable, say
 from penstock.durations import to_ms
+from penstock.engine.shared.children import Child
 from penstock.errors import SerdeError
 from penstock.query.application import ApplicationStores, open_stores
-from penstock.query.health import HealthCheck
+from penstock.query.health import HealthCheck, has_outside
 from penstock.query.key_value import KeyValueView
 from penstock.query.rows import FILES, key_of, key_range, rows_of, written
 from penstock.query.stores import AnyView
@@ -227,6 +228,8 @@ def _show_status(found: dict[str, Any]) -> None:
     names = found["stores"]
     click.echo(f"  {count(found['tasks'], 'task')}, {count(len(names), 'store')}: {', '.join(names)}")
     _show_slots(found["slots"], found["tasks_moved"])
+    for child in found["children"]:
+        click.echo(f"  {Child(**child).says}")
     rows = (
         (topic, partition, f"{offset:,}")
         for topic, offsets in found["offsets"].items()
@@ -266,6 +269,7 @@ def _status(stores: ApplicationStores) -> dict[str, Any]:
         "slots": msgspec.to_builtins(places.slots),
         "tasks_moved": places.moved_total,
         "stores": list(stores.shapes()),
+        "children": [msgspec.to_builtins(one) for one in stores.commits.children()] if has_outside(start) else [],
         "offsets": {topic: _ends(partitions) for topic, partitions in sorted(offsets.items())},
     }
 

@@ -46,6 +46,11 @@ class FrameSource:
     trigger_ms: int | None = None
     frame: Any = field(default=None, repr=False)
 
+    @property
+    def shown(self) -> str:
+        """What it is called for people."""
+        return f"DataFrame {self.name}"
+
     def topic_of(self, application_id: str) -> str:
         """Its topic in the log."""
         return f"{application_id}-{self.name}-source"

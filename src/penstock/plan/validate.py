@@ -28,6 +28,7 @@ def validate(declared: Sequence[Node], facts: TableFacts, subs: Sequence[SubTopo
     _topics_read_once(subs)
     _topic_names(subs)
     _internal_topics(declared)
+    _outside_topics(declared)
     for node in dict.fromkeys(declared):
         if node.collapses_updates and node.parent in facts.versioned:
             _suppressed_versions(node)
@@ -48,6 +49,25 @@ def validate(declared: Sequence[Node], facts: TableFacts, subs: Sequence[SubTopo
             _retention_of_join(node)
         if isinstance(node, nodes.Split) and not node.predicates:
             raise TopologyError(f"split at {node.where} has no branches: add some with .branch(predicate)")
+
+
+def _outside_topics(declared: Sequence[Node]) -> None:
+    """DataFrames and tables have topics of their own."""
+    steps = list(dict.fromkeys(declared))
+    outside = [node for node in steps if node.outside is not None]
+    for node in outside:
+        (topic,) = _topics(node)
+        others = [other for other in steps if other is not node and topic in _topics(other)]
+        if others:
+            kind = "of two DataFrames or tables" if others[0].outside is not None else "of a topic as well"
+            told = node.outside.name if node.outside is not None else topic
+            raise TopologyError(
+                f"{told!r} is the name {kind}, at {node.where} and {others[0].where}; give one another name: name=..."
+            )
+
+
+def _topics(node: Node) -> tuple[str, ...]:
+    return (node.topic,) if isinstance(node, nodes.Sink) else node.topics
 
 
 def check_has_tasks(subs: Sequence[SubTopology]) -> None:

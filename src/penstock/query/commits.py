@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Protocol
 
+from penstock.engine.shared.children import Child, children_of
 from penstock.engine.shared.formats import StoreFormat, formats_of
 from penstock.engine.shared.manifest import Manifest, Manifests
 from penstock.engine.shared.moved import Moved, last_moved
@@ -74,6 +75,10 @@ class Commits(ABC):
     def moved_at(self, newest: Manifest) -> int:
         """When the application last moved, with its newest commit or after it, in ms."""
         return max(newest.at, last_moved(self.storage))
+
+    def children(self) -> tuple[Child, ...]:
+        """The queries of Spark that belong to the program, as it wrote them down last."""
+        return children_of(self.storage)
 
     def start_of(self, manifest: Manifest) -> Start | None:
         """The start to which a commit belongs; None in checkpoints of earlier releases."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from penstock.engine.shared.children import FAILED
 from penstock.engine.shared.layout import TaskId
 from penstock.engine.shared.manifest import Manifest
 from penstock.engine.shared.starts import Start
@@ -93,7 +94,8 @@ class HealthCheck:
             self._clear_at = now
         name = newest.application if start is None else start.application_id
         age = round(max(now - newest.at / 1000, 0.0), 1)
-        status = _status(state, bool(behind) and stalled * 1000 > stalled_ms)
+        has_failed = has_outside(start) and any(one.state == FAILED for one in commits.children())
+        status = _status(state, bool(behind) and stalled * 1000 > stalled_ms, has_failed)
         return Health(status, name, state, newest.commit, age, behind, round(stalled, 1))
 
     def _stalled_seconds(self, waiting: list[_Waiting], newest: Manifest, now: float) -> float:
@@ -125,7 +127,14 @@ def _read(newest: Manifest, sub: int, topic: str, partition: int) -> int:
     return 0 if entry is None else entry.offsets.get(topic, 0)
 
 
-def _status(state: str | None, is_stalled: bool) -> str:
+def has_outside(start: Start | None) -> bool:
+    """Whether a start has queries of DataFrames or tables."""
+    return start is not None and start.picture is not None and start.picture.has_outside
+
+
+def _status(state: str | None, is_stalled: bool, has_failed: bool = False) -> str:
+    if has_failed and state is None:
+        return "failed"
     if state in _ENDED:
         return "ended" if state == "NOT_RUNNING" else "failed"
     return "stalled" if is_stalled else "ok"

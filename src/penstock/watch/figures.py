@@ -157,9 +157,16 @@ class Application:
             "stores": _sizes(newest),
             "topics": topics,
             "waiting": _waiting(newest),
+            "children": self._children(picture),
             "losses": [{**loss.to_dict(), "done": loss.done, "why": loss.why} for loss in losses],
             "commits": self._history.commits(_COMMITS),
         }
+
+    def _children(self, picture: Picture) -> list[dict[str, Any]]:
+        """The queries of DataFrames and tables, where the topology has some."""
+        if not picture.has_outside:
+            return []
+        return [{**msgspec.to_builtins(one), "says": one.says} for one in self._stores.commits.children()]
 
     def held(self, node: str, limit: int) -> dict[str, Any]:
         """The entries that a step holds back, see :func:`held_by`; raises ``ConfigError`` if it is no such step."""

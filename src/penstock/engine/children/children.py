@@ -92,10 +92,8 @@ class Children(ChildQueries):
         cores = _cores(session.sparkContext)
         if slots >= cores:
             names = ", ".join(repr(one.child.name) for one in self._all)
-            said = (
-                f"{slots} slots take all {cores} cores of Spark, and the queries of {names} need one. Start with "
-                f"slots={max(cores - 1, 1)}, or give Spark more cores"
-            )
+            fewer = f"Start with slots={cores - 1}, or give" if cores > 1 else "Give"
+            said = f"{slots} slots take all {cores} cores of Spark, and the queries of {names} need one. {fewer} Spark more"
             if is_local(session.sparkContext):
                 raise ConfigError(f"start: {said}")
             _log.warning("%s", said)

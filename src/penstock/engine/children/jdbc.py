@@ -14,14 +14,19 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
+import pyarrow as pa
+
 from penstock.connections import options_found
 from penstock.engine.children.columns import DELETED
-from penstock.engine.children.sink import BatchedSink
+from penstock.engine.children.sink import BatchedSink, quoted
 from penstock.engine.spark import private
 from penstock.masking import masked
 
 BATCHES = "penstock_batches"
 """The table of the queries and their last batches."""
+
+_LONGEST_KEY = 1_024
+"""How many characters a text has at most that is a key, in tables that are made here."""
 
 _NAME = re.compile(r"[A-Za-z_][\w$]*(\.[A-Za-z_][\w$]*)*")
 
@@ -36,7 +41,7 @@ class DatabaseSink(BatchedSink):
             raise self._refused("name a table of a database by plain names, such as totals or public.totals")
         try:
             empty = session.createDataFrame([], self._columns.schema).drop(DELETED)
-            self._spark(empty.write.mode("ignore"), table).save()
+            self._spark(empty.write.mode("ignore").options(**self._kinds), table).save()
             numbers = session.createDataFrame([], "query_id string, batch bigint")
             kinds = {"createTableColumnTypes": "query_id VARCHAR(64)"}
             self._spark(numbers.write.mode("ignore").options(**kinds), self._beside(BATCHES)).save()
@@ -56,6 +61,13 @@ class DatabaseSink(BatchedSink):
     def _table(self, session: Any) -> Any:
         return self._spark(session.read, str(self._target.table)).load()
 
+    @property
+    def _kinds(self) -> dict[str, str]:
+        """The types of columns in tables that are made here: texts that are keys can be compared in every database."""
+        texts = [field.name for field in self._columns.keys if pa.types.is_string(field.type)]
+        kinds = ", ".join(f"{quoted(name)} VARCHAR({_LONGEST_KEY})" for name in texts)
+        return {"createTableColumnTypes": kinds} if kinds else {}
+
     def _beside(self, name: str) -> str:
         """Another table in the schema of the target."""
         schema, dot, _ = str(self._target.table).rpartition(".")
@@ -65,7 +77,7 @@ class DatabaseSink(BatchedSink):
         session = rows.sparkSession
         staged = self._beside(f"penstock_{query.replace('-', '')[:12]}")
         rows = rows.withColumn(DELETED, rows[DELETED].cast("int")) if self._columns.is_upsert else rows
-        self._spark(rows.write.mode("overwrite").option("truncate", "true"), staged).save()
+        self._spark(rows.write.mode("overwrite").options(truncate="true", **self._kinds), staged).save()
         named = {name.lower(): name for name in self._table(session).columns}
         columns = [(name, named[name.lower()]) for name in self._columns.names]
         with closing(private.Database(session, {**self._options, "dbtable": staged})) as database:
@@ -86,16 +98,16 @@ class DatabaseSink(BatchedSink):
 
     def _moves(self, database: private.Database, staged: str, columns: Sequence[tuple[str, str]]) -> list[str]:
         """The statements that bring the rows of a batch into the table."""
-        table, quoted = str(self._target.table), database.quoted
-        names = ", ".join(quoted(name) for _, name in columns)
-        insert = f"INSERT INTO {table} ({names}) SELECT {', '.join(quoted(own) for own, _ in columns)} FROM {staged}"
+        table, named = str(self._target.table), database.quoted
+        names = ", ".join(named(name) for _, name in columns)
+        insert = f"INSERT INTO {table} ({names}) SELECT {', '.join(named(own) for own, _ in columns)} FROM {staged}"
         if not self._columns.is_upsert:
             return [insert]
         keys = [(own, name) for own, name in columns if own in self._columns.keys.names]
-        pairs = [(f"{staged}.{quoted(own)}", f"{table}.{quoted(name)}") for own, name in keys]
+        pairs = [(f"{staged}.{named(own)}", f"{table}.{named(name)}") for own, name in keys]
         same = " AND ".join(f"({one} = {other} OR ({one} IS NULL AND {other} IS NULL))" for one, other in pairs)
         delete = f"DELETE FROM {table} WHERE EXISTS (SELECT 1 FROM {staged} WHERE {same})"
-        return [delete, f"{insert} WHERE {quoted(DELETED)} = 0"]
+        return [delete, f"{insert} WHERE {named(DELETED)} = 0"]
 
 
 def _first_line(error: Exception) -> str:

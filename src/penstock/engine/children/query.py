@@ -8,7 +8,8 @@ import re
 import threading
 import time
 from abc import ABC, abstractmethod
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from msgspec.structs import replace
@@ -17,9 +18,11 @@ from penstock.engine.shared.children import ENDED, FAILED, RUNNING, Child
 from penstock.errors import PenstockError, QueryError
 
 _OURS = re.compile(r"penstock\.errors\.\w+: (.*)")
+_LASTING = re.compile(r"penstock\.errors\.\w+: |AnalysisException|ParseException|SQLSyntaxError")
+"""What a failure says that comes again however often it is tried."""
 _LONGEST = 600
 
-_PAUSES = (1.0, 3.0)
+_PAUSES = (1.0, 2.0, 4.0, 8.0)
 """How many seconds to wait before a query that has failed is begun again."""
 
 _log = logging.getLogger(__name__)
@@ -44,6 +47,8 @@ class Query(ABC):
         self._seen = -1
         self._working = threading.Lock()
         """Held while a micro-batch is taken in this process."""
+        self._said = ""
+        """Why a micro-batch failed in this process."""
         self._tries = 0
         self._again_at = 0.0
         self.is_told = False
@@ -67,7 +72,7 @@ class Query(ABC):
             writer = writer.trigger(availableNow=True)
         elif self._trigger_ms is not None:
             writer = writer.trigger(processingTime=f"{self._trigger_ms} milliseconds")
-        self._seen, self._again_at, self.is_told = -1, 0.0, False
+        self._seen, self._again_at, self._said, self.is_told = -1, 0.0, "", False
         self._begun = session, is_available_now
         self.child = replace(self.child, state=RUNNING)
         try:
@@ -97,8 +102,8 @@ class Query(ABC):
         if is_stopping or (error is None and self._begun[1]):
             self.child = replace(self.child, state=ENDED)
             return
-        told = "somebody has stopped the query" if error is None else plainly(error)
-        if error is not None and not _OURS.search(str(error)) and self._tries < len(_PAUSES):
+        told = "somebody has stopped the query" if error is None else self._said or plainly(error)
+        if error is not None and not _LASTING.search(f"{error} {told}") and self._tries < len(_PAUSES):
             self._again_at = time.monotonic() + _PAUSES[self._tries]
             self._tries += 1
             self.child = replace(self.child, error=told)
@@ -116,6 +121,16 @@ class Query(ABC):
         if rows != self.child.rows:
             self._tries = 0
             self.child = replace(self.child, rows=rows, batch=batch, error="")
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """A micro-batch is taken in this process."""
+        with self._working:
+            try:
+                yield
+            except Exception as error:
+                self._said = plainly(error)
+                raise
 
     def failure(self) -> QueryError:
         """Why it has ended, as the error of the program."""
@@ -160,6 +175,10 @@ def plainly(error: Any) -> str:
     text = str(error)
     if isinstance(error, PenstockError):
         return text.rstrip(".")
+    if (java := getattr(error, "java_exception", None)) is not None:
+        while java.getCause() is not None:
+            java = java.getCause()
+        return str(java.toString()).partition("\n")[0][:_LONGEST].rstrip(". ")
     if found := _OURS.findall(text):
         return str(found[-1]).rstrip(". ")
     lines = [

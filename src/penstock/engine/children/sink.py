@@ -96,7 +96,7 @@ class BatchedSink(SinkQuery):
         return writer.start()
 
     def _take(self, frame: Any, number: int) -> None:
-        with self._working:
+        with self._at_work():
             crash_point("before-table")
             self._put(self._rows(frame), str(query_of_this_batch(frame)), number)
             crash_point("after-table")
@@ -164,9 +164,9 @@ class MergingSink(BatchedSink):
 
     def _merge(self, view: str) -> str:
         columns = self._columns
-        same = " AND ".join(f"t.{name} <=> s.{name}" for name in map(_quoted, columns.keys.names))
-        others = [_quoted(name) for name in columns.names if name not in columns.keys.names]
-        every = [_quoted(name) for name in columns.names]
+        same = " AND ".join(f"t.{name} <=> s.{name}" for name in map(quoted, columns.keys.names))
+        others = [quoted(name) for name in columns.names if name not in columns.keys.names]
+        every = [quoted(name) for name in columns.names]
         return (
             f"MERGE INTO {self._name} t USING {view} s ON {same} WHEN MATCHED AND s.{DELETED} THEN DELETE "
             f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in others)} "
@@ -175,5 +175,6 @@ class MergingSink(BatchedSink):
         )
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A column as Spark's SQL names it."""
     return "`{}`".format(name.replace("`", "``"))

@@ -86,7 +86,7 @@ class SourceQuery(Query):
     def _take(self, frame: Any, number: int) -> None:
         """Write a micro-batch, unless it is in the topic already."""
         topic, producer = self.child.topic, producer_of(str(query_of_this_batch(frame)))
-        with self._working, closing(open_log(self._log)) as log:
+        with self._at_work(), closing(open_log(self._log)) as log:
             if log.last_sequence(topic, producer) >= number:
                 return
             rows = self._rows.ordered(frame, log.topic(topic).partitions)

@@ -33,6 +33,8 @@ class DrawnPart(msgspec.Struct, frozen=True):
     where: str = ""
     """The user's file and line."""
     holds: Holding | None = None
+    outside: str = ""
+    """The DataFrame or the table behind its topic."""
 
 
 class DrawnSub(msgspec.Struct, frozen=True):
@@ -56,6 +58,11 @@ class Picture(msgspec.Struct, frozen=True):
     """Where the topics are."""
 
     @property
+    def has_outside(self) -> bool:
+        """Whether DataFrames come in, or tables are written."""
+        return any(part.outside for sub in self.subs for part in sub.parts)
+
+    @property
     def tasks(self) -> int:
         """The number of tasks, including those without any record yet."""
         return sum(sub.tasks for sub in self.subs)
@@ -74,7 +81,8 @@ def picture_of(topology: Topology, layout: Layout | None = None, log: str = "") 
 def _part(part: Part) -> DrawnPart:
     holds = _holds(part.node) if part.kind == "processor" else None
     step, where = type(part.node).__name__, str(part.node.where)
-    return DrawnPart(part.name, part.kind, step, part.predecessors, part.stores, part.topics, where, holds)
+    outside = "" if part.node.outside is None else part.node.outside.shown
+    return DrawnPart(part.name, part.kind, step, part.predecessors, part.stores, part.topics, where, holds, outside)
 
 
 def _holds(node: Node) -> Holding | None:

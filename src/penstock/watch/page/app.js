@@ -62,6 +62,7 @@ function show(found) {
   graph.update(found);
   panel.update(found);
   tiles(found);
+  queries(found);
   topics(found);
   stores(found);
   commits(found);
@@ -134,6 +135,25 @@ function rows(id, names, make, update, empty) {
     holder.replaceChildren(...(names.length ? [...made.get(id).values()].map((one) => one.row) : [element("p", { class: "quiet empty" }, empty)]));
   }
   for (const [name, one] of made.get(id)) update(name, one);
+}
+
+function queries(found) {
+  const names = found.children.map((one) => `${one.topic}|${one.table}`);
+  place("queries-card").hidden = !names.length;
+  rows("queries", names, (name) => {
+    const told = element("span", { class: "rate" }), why = element("span", { class: "quiet why" });
+    const one = found.children[names.indexOf(name)];
+    const way = one.table ? `${one.topic} → ${one.table}` : `DataFrame ${one.name} → ${one.topic}`;
+    const row = element("button", { type: "button", class: "row", onclick: () => panel.show({ topic: one.topic }) },
+      element("span", { class: "title" }, way), told, why);
+    return { row, told, why };
+  }, (name, { told, why }) => {
+    const one = found.children[names.indexOf(name)];
+    told.classList.toggle("bad", one.state === "failed");
+    put(told, `${one.state} · ${plural(one.rows, "row")}${one.batch < 0 ? "" : ` · batch ${exact(one.batch)}`}`);
+    put(why, one.error);
+  }, "");
+  if (found.children.some((one) => one.state === "failed")) status("lost", "a query of Spark has failed");
 }
 
 function topics(found) {

@@ -1,0 +1,228 @@
+"""Streaming DataFrames as sources of a program: their rows come in once, and as one program with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock import StreamsBuilder, Topology, consume
+from penstock.engine.spark.streams import Streams
+from penstock.errors import ConfigError, QueryError, TopologyError
+from penstock.log.file.log import FileLog
+from penstock.log.produce import produce
+
+pytestmark = pytest.mark.slow
+
+COLUMNS = "k string, n int, at timestamp"
+
+
+def put(folder: Path, name: str, *rows: dict[str, Any]) -> None:
+    """A file of rows, which appears at once."""
+    folder.mkdir(exist_ok=True)
+    hidden = folder / f".{name}"
+    hidden.write_text("\n".join(json.dumps(row) for row in rows))
+    hidden.rename(folder / f"{name}.json")
+
+
+def files(spark: Any, folder: Path, columns: str = COLUMNS, **options: Any) -> Any:
+    folder.mkdir(exist_ok=True)
+    return spark.readStream.schema(columns).options(**options).json(str(folder))
+
+
+def row(key: str | None, n: int, second: int) -> dict[str, Any]:
+    return {"k": key, "n": n, "at": f"2026-01-01T00:00:{second:02d}Z"}
+
+
+def start(topology: Topology, folder: Path, spark: Any, **given: Any) -> Streams:
+    places = {"log": folder / "log", "state_dir": folder / "state"}
+    return topology.start("shop", spark=spark, slots=1, **places, **given)
+
+
+def records(folder: Path, topic: str, **types: Any) -> list[tuple[Any, ...]]:
+    return [record[:2] for record in consume(topic, log=folder / "log", **types)]
+
+
+def counting(spark: Any, folder: Path) -> Topology:
+    builder = StreamsBuilder()
+    orders = builder.stream(files(spark, folder / "in"), name="orders", key="k", timestamp="at", partitions=1)
+    orders.group_by_key().count("counts").to_stream().to("out")
+    return builder.build()
+
+
+def test_rows_of_a_dataframe_are_records_of_a_program_and_go_on_where_they_were(spark: Any, tmp_path: Path):
+    put(tmp_path / "in", "1", row("a", 1, 1), row("b", 2, 2), row("a", 3, 3))
+    with start(counting(spark, tmp_path), tmp_path, spark, statestore_cache_max_bytes=0) as streams:
+        streams.process_all_available()
+        [child] = streams.last_progress.children
+        assert (child.name, child.topic, child.state, child.rows) == ("orders", "shop-orders-source", "running", 3)
+    assert records(tmp_path, "out", key=str, value=int) == [("a", 1), ("b", 1), ("a", 2)]
+    put(tmp_path / "in", "2", row("b", 4, 4))
+    with start(counting(spark, tmp_path), tmp_path, spark, statestore_cache_max_bytes=0) as streams:
+        streams.process_all_available()
+    assert records(tmp_path, "out", key=str, value=int)[3:] == [("b", 2)]
+    found = [record[:3] for record in consume("shop-orders-source", log=tmp_path / "log")]
+    first = {"k": "a", "n": 1, "at": "2026-01-01T00:00:01Z"}
+    assert (len(found), found[0]) == (4, ("a", first, 1_767_225_601_000))
+
+
+def test_rows_of_a_micro_batch_are_taken_by_their_times_or_as_order_says(spark: Any, tmp_path: Path):
+    rows = [row("a", 3, 3), row("b", 1, 1), row(None, 2, 2), row("a", 4, 0)]
+    for number, one in enumerate(rows):
+        put(tmp_path / "in", str(number), one)
+    builder = StreamsBuilder()
+    for name, given in {"times": {}, "said": {"order": "n"}}.items():
+        frame = files(spark, tmp_path / "in")
+        builder.stream(frame, name=name, key="k", value="n", timestamp="at", partitions=1, **given).to(f"{name}-out")
+    with start(builder.build(), tmp_path, spark) as streams:
+        streams.process_all_available()
+    assert [value for _, value in records(tmp_path, "times-out")] == [4, 1, 2, 3]
+    assert [value for _, value in records(tmp_path, "said-out")] == [1, 2, 3, 4]
+
+
+def test_a_change_feed_becomes_updates_and_deletions(spark: Any, tmp_path: Path):
+    kinds = [
+        ("insert", 1, "a", 1), ("insert", 1, "b", 2), ("insert", 1, "c", 3),
+        ("update_preimage", 2, "a", 1), ("update_postimage", 2, "a", 10),
+        ("delete", 3, "b", 2), ("insert", 4, "c", 30), ("delete", 4, "c", 3),
+    ]  # fmt: skip
+    for number, (kind, version, key, n) in enumerate(reversed(kinds)):
+        put(tmp_path / "in", str(number), {"k": key, "n": n, "_change_type": kind, "_commit_version": version})
+    feed = files(spark, tmp_path / "in", "k string, n int, _change_type string, _commit_version bigint")
+    builder = StreamsBuilder()
+    builder.table(feed, name="stock", key="k", store="stock", partitions=1).to_stream().to("out")
+    with start(builder.build(), tmp_path, spark, statestore_cache_max_bytes=0) as streams:
+        streams.process_all_available()
+        assert [(k, v) for k, v, _ in streams.store("stock").all()] == [
+            ("a", {"k": "a", "n": 10}),
+            ("c", {"k": "c", "n": 30}),
+        ]
+    assert records(tmp_path, "out", key=str) == [
+        ("a", {"k": "a", "n": 1}), ("b", {"k": "b", "n": 2}), ("c", {"k": "c", "n": 3}),
+        ("a", {"k": "a", "n": 10}), ("b", None), ("c", None), ("c", {"k": "c", "n": 30}),
+    ]  # fmt: skip
+
+
+def test_a_program_that_ends_with_its_input_takes_all_rows_that_are_there(spark: Any, tmp_path: Path):
+    for number in range(3):
+        put(tmp_path / "in", str(number), row("a", number, number))
+    builder = StreamsBuilder()
+    frame = files(spark, tmp_path / "in", maxFilesPerTrigger=1)
+    counts = builder.stream(frame, name="orders", key="k", timestamp="at", partitions=1).group_by_key().count("counts")
+    place = tmp_path / "counts"
+    counts.to_stream().to_spark_table(path=place, format="parquet", name="counts", key="k", value="n")
+    streams = start(builder.build(), tmp_path, spark, trigger="available-now", statestore_cache_max_bytes=0)
+    assert streams.await_termination(300)
+    assert [tuple(one) for one in spark.read.parquet(str(place)).orderBy("n").collect()] == [
+        ("a", 1),
+        ("a", 2),
+        ("a", 3),
+    ]
+
+
+def test_a_query_that_fails_ends_the_program_and_says_why(spark: Any, tmp_path: Path):
+    put(tmp_path / "in", "1", row("a", 1, 1))
+    columns = "k string, n int, _change_type string"
+    builder = StreamsBuilder()
+    builder.stream(files(spark, tmp_path / "in", columns), name="orders", key="k", partitions=1).to("out")
+    put(tmp_path / "in", "2", {"k": "a", "n": 1, "_change_type": "upsert"})
+    streams = start(builder.build(), tmp_path, spark)
+    with pytest.raises(
+        QueryError, match="DataFrame 'orders': _change_type is one of insert, .*; a row has nothing|upsert"
+    ):
+        streams.await_termination(120)
+    assert isinstance(streams.exception(), QueryError)
+    assert streams.state == "ERROR"
+    streams.stop()
+    from click.testing import CliRunner
+
+    from penstock.cli.main import main
+
+    told = CliRunner().invoke(main, ["status", str(tmp_path / "state"), "--log", str(tmp_path / "log")])
+    assert told.exit_code == 3
+    assert "DataFrame orders -> shop-orders-source: failed" in told.output
+
+
+def test_a_query_that_somebody_stops_is_a_failure(spark: Any, tmp_path: Path):
+    put(tmp_path / "in", "1", row("a", 1, 1))
+    streams = start(counting(spark, tmp_path), tmp_path, spark)
+    streams.process_all_available()
+    [query] = [one for one in spark.streams.active if one.name == "shop-orders-source"]
+    query.stop()
+    with pytest.raises(QueryError, match="somebody has stopped the query"):
+        streams.await_termination(60)
+    streams.stop()
+
+
+def test_a_topic_or_a_progress_without_the_other_is_refused(spark: Any, tmp_path: Path):
+    put(tmp_path / "in", "1", row("a", 1, 1))
+    with start(counting(spark, tmp_path), tmp_path, spark) as streams:
+        streams.process_all_available()
+    progress = tmp_path / "state" / "checkpoint" / "queries" / "orders-source"
+    progress.rename(tmp_path / "aside")
+    with pytest.raises(ConfigError, match="has records, but the progress of its query, .*, is gone"):
+        start(counting(spark, tmp_path), tmp_path, spark)
+    (tmp_path / "aside").rename(progress)
+    FileLog(tmp_path / "log").delete_topic("shop-orders-source")
+    with pytest.raises(ConfigError, match="topic 'shop-orders-source' is gone, but its query has gone on"):
+        start(counting(spark, tmp_path), tmp_path, spark)
+
+
+def test_all_cores_for_slots_are_refused_since_the_queries_need_one(spark: Any, tmp_path: Path):
+    with pytest.raises(
+        ConfigError, match="4 slots take all 4 cores of Spark, and the queries of 'orders' need one. Sta"
+    ):
+        counting(spark, tmp_path).start(
+            "shop", spark=spark, slots=4, log=tmp_path / "log", state_dir=tmp_path / "state"
+        )
+
+
+def test_the_topic_has_as_many_partitions_as_those_it_is_joined_with(spark: Any, tmp_path: Path):
+    produce([("a", "tea", 1)], "names", key=str, value=str, log=tmp_path / "log", partitions=3)
+    put(tmp_path / "in", "1", row("a", 1, 1))
+    builder = StreamsBuilder()
+    orders = builder.stream(files(spark, tmp_path / "in"), name="orders", key="k", value="n", timestamp="at")
+    names = builder.table("names", key=str, value=str)
+    orders.join(names, lambda n, name: f"{n} {name}", value=str).to("out")
+    with start(builder.build(), tmp_path, spark) as streams:
+        streams.process_all_available()
+    assert FileLog(tmp_path / "log").topic("shop-orders-source").partitions == 3
+    assert records(tmp_path, "out", key=str, value=str) == [("a", "1 tea")]
+
+
+def test_the_same_topology_runs_as_a_batch_over_a_dataframe_with_an_end(spark: Any, tmp_path: Path):
+    put(tmp_path / "in", "1", row("a", 1, 1), row("b", 2, 2), row("a", 3, 3))
+    rows = spark.read.schema(COLUMNS).json(str(tmp_path / "in"))
+    given = {"statestore_cache_max_bytes": 0}
+    topology = counting(spark, tmp_path)
+    with topology.run_batch(spark, {"orders": rows}, partitions=1, **given) as result:
+        found = result.dataframe("out").orderBy("number").collect()
+    assert [(one["key"], one["value"]) for one in found] == [("a", 1), ("b", 1), ("a", 2)]
+    places = {"log": tmp_path / "log", "state_dir": tmp_path / "state"}
+    topology.run_batch(spark, {"orders": rows}, application_id="shop", batch="day 1", partitions=1, **places, **given)
+    assert records(tmp_path, "out", key=str, value=int) == [("a", 1), ("b", 1), ("a", 2)]
+
+
+REFUSED: dict[str, tuple[Callable[[StreamsBuilder, Any, Any], Any], str]] = {
+    "no name": (lambda b, s, f: b.stream(f, key="k"), 'a DataFrame needs a name, such as name="orders"'),
+    "batch": (lambda b, s, f: b.stream(s.range(3), name="n"), "this DataFrame is not a stream. Read it with spark.re"),
+    "column": (lambda b, s, f: b.stream(f, name="n", key="kk"), "key= is the name of a column of the DataFrame; got"),
+    "type": (lambda b, s, f: b.stream(f, name="n", key=str), "key= is the name of a column of the DataFrame; got"),
+    "table": (lambda b, s, f: b.table(f, name="n"), "a table has keys; name their column: key="),
+    "reset": (lambda b, s, f: b.stream(f, name="n", offset_reset="latest"), "offset_reset= is for topics"),
+    "order": (lambda b, s, f: b.stream(f, name="n", order="x"), "order is the column that says in which order rows"),
+    "number": (lambda b, s, f: b.stream(f, name="n", partitions=0), "partitions is a number from 1 on; got 0"),
+    "topic": (lambda b, s, f: b.stream("t", order="n"), "order= is for a streaming DataFrame; got order='n'"),
+    "time": (lambda b, s, f: b.stream(f, name="n", timestamp="m"), "the column 'm' with the times must hold|timestamp"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_meant_is_refused_where_it_is_said(spark: Any, tmp_path: Path, case: str):
+    frame = files(spark, tmp_path / "in", "k string, n int, m map<string, int>")
+    made, message = REFUSED[case]
+    with pytest.raises((TopologyError, ConfigError), match=message):
+        made(StreamsBuilder(), spark, frame)
