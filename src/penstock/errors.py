@@ -242,8 +242,8 @@ class CorruptDataError(LogError):
 class QueryError(PenstockError):
     """A query of Spark has ended that brings the rows of a DataFrame into a program, or its results into a table.
 
-    Everything committed is safe. When the cause is mended, start the program again: rows and results go on where they
-    were, each once.
+    Everything committed is safe. When the cause is mended, start the program again: rows and results continue
+    from there, each once.
 
     >>> from penstock import QueryError
     >>> def follow(streams):

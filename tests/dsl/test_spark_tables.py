@@ -58,7 +58,7 @@ def test_two_steps_do_not_write_one_table():
     builder = StreamsBuilder()
     for one in (stream(builder), counts(builder)):
         one.to_spark_table("lake.totals")
-    with pytest.raises(TopologyError, match="'lake.totals' is the name of two DataFrames or tables"):
+    with pytest.raises(TopologyError, match=r"'lake\.totals' is the name of two DataFrames or tables"):
         builder.build()
 
 

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from support.delta import with_delta  # noqa: E402
-
 from penstock import StreamsBuilder, Topology
+from support.delta import with_delta
 
 KEYS = 7
 FILES = 12

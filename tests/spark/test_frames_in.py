@@ -130,9 +130,7 @@ def test_a_query_that_fails_ends_the_program_and_says_why(spark: Any, tmp_path: 
     builder.stream(files(spark, tmp_path / "in", columns), name="orders", key="k", partitions=1).to("out")
     put(tmp_path / "in", "2", {"k": "a", "n": 1, "_change_type": "upsert"})
     streams = start(builder.build(), tmp_path, spark)
-    with pytest.raises(
-        QueryError, match="DataFrame 'orders': _change_type is one of insert, .*; a row has nothing|upsert"
-    ):
+    with pytest.raises(QueryError, match="DataFrame 'orders': _change_type is one of insert, update"):
         streams.await_termination(120)
     assert isinstance(streams.exception(), QueryError)
     assert streams.state == "ERROR"
@@ -163,7 +161,7 @@ def test_a_topic_or_a_progress_without_the_other_is_refused(spark: Any, tmp_path
         streams.process_all_available()
     progress = tmp_path / "state" / "checkpoint" / "queries" / "orders-source"
     progress.rename(tmp_path / "aside")
-    with pytest.raises(ConfigError, match="has records, but the progress of its query, .*, is gone"):
+    with pytest.raises(ConfigError, match=r"has records, but the progress of its query, .*, is gone"):
         start(counting(spark, tmp_path), tmp_path, spark)
     (tmp_path / "aside").rename(progress)
     FileLog(tmp_path / "log").delete_topic("shop-orders-source")
@@ -172,9 +170,7 @@ def test_a_topic_or_a_progress_without_the_other_is_refused(spark: Any, tmp_path
 
 
 def test_all_cores_for_slots_are_refused_since_the_queries_need_one(spark: Any, tmp_path: Path):
-    with pytest.raises(
-        ConfigError, match="4 slots take all 4 cores of Spark, and the queries of 'orders' need one. Sta"
-    ):
+    with pytest.raises(ConfigError, match="4 slots take all 4 cores of Spark, and the queries of 'orders' need one"):
         counting(spark, tmp_path).start(
             "shop", spark=spark, slots=4, log=tmp_path / "log", state_dir=tmp_path / "state"
         )

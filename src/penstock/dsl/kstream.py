@@ -218,7 +218,7 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
         >>> orders.to_spark_table("lake.shop.orders", format="delta", key="number", value="amount", timestamp="at")
 
         Raises:
-            TopologyError: the target cannot do what is asked for, or arguments do not go together.
+            TopologyError: the target does not have the mode, or arguments do not go together.
         """
         names_ = {"key": key, "value": value, "timestamp": timestamp, "name": name}
         asked = Asked(table, mode, path, format, trigger=trigger, options=options, **names_)

@@ -244,7 +244,7 @@ class KTable(TableJoins[K, V]):
         >>> totals.to_spark_table("lake.shop.totals", format="delta", key="customer", value="orders")
 
         Raises:
-            TopologyError: the target cannot do what is asked for, or arguments do not go together.
+            TopologyError: the target does not have the mode, or arguments do not go together.
         """
         names_ = {"key": key, "value": value, "timestamp": timestamp, "name": name}
         asked = Asked(table, mode, path, format, trigger=trigger, options=options, **names_)

@@ -93,7 +93,7 @@ class Children(ChildQueries):
         if slots >= cores:
             names = ", ".join(repr(one.child.name) for one in self._all)
             fewer = f"Start with slots={cores - 1}, or give" if cores > 1 else "Give"
-            said = f"{slots} slots take all {cores} cores of Spark, and the queries of {names} need one. {fewer} Spark more"
+            said = f"{slots} slots take all {cores} cores of Spark, and the queries of {names} need one. {fewer} more cores"
             if is_local(session.sparkContext):
                 raise ConfigError(f"start: {said}")
             _log.warning("%s", said)
