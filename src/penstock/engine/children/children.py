@@ -93,7 +93,9 @@ class Children(ChildQueries):
         if slots >= cores:
             names = ", ".join(repr(one.child.name) for one in self._all)
             fewer = f"Start with slots={cores - 1}, or give" if cores > 1 else "Give"
-            said = f"{slots} slots take all {cores} cores of Spark, and the queries of {names} need one. {fewer} more cores"
+            said = (
+                f"{slots} slots take all {cores} cores of Spark, and the queries of {names} need one. {fewer} it more"
+            )
             if is_local(session.sparkContext):
                 raise ConfigError(f"start: {said}")
             _log.warning("%s", said)
