@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 _PATIENCE = 550.0
 _SCRIPT = Path(tables.__file__)
-_POINTS = {"before-rows": 3, "after-rows": 6, "before-table": 3, "after-table": 5}
+_POINTS = {"before-rows": 3, "after-rows": 6, "before-table": 1, "after-table": 2}
 
 
 @pytest.fixture

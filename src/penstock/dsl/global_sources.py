@@ -114,6 +114,7 @@ class GlobalSources(KafkaNames):
             TopologyError: the table is declared as versioned, which global tables cannot be, or has two types; the
                 ``Consumed`` says where the topic is begun, and it is read as a whole.
 
+        >>> from penstock import StreamsBuilder
         >>> from penstock.testing import TopologyTestDriver
         >>> builder = StreamsBuilder()
         >>> airports = builder.global_table("airports", value=str)
@@ -176,7 +177,7 @@ class GlobalSources(KafkaNames):
             consumed: types, name and timestamp extractor in a ``Consumed``; it may also stand in front of the
                 processor, as in Kafka Streams.
 
-        >>> from penstock import Stores
+        >>> from penstock import Stores, StreamsBuilder
         >>> from penstock.testing import TopologyTestDriver
         >>> def by_city(record, context):
         ...     context.get_state_store("airports").put(record.value["city"], record.key)
