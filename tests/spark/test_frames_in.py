@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def test_rows_of_a_dataframe_are_records_of_a_program_and_go_on_where_they_were(
         streams.process_all_available()
     assert records(tmp_path, "out", key=str, value=int)[3:] == [("b", 2)]
     found = [record[:3] for record in consume("shop-orders-source", log=tmp_path / "log")]
-    first = {"k": "a", "n": 1, "at": "2026-01-01T00:00:01Z"}
+    first = {"k": "a", "n": 1, "at": datetime(2026, 1, 1, 0, 0, 1, tzinfo=UTC)}
     assert (len(found), found[0]) == (4, ("a", first, 1_767_225_601_000))
 
 

@@ -12,13 +12,17 @@ from functools import cached_property
 from typing import Any
 
 from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
 
 from penstock.engine.batch.arguments import Source
 from penstock.engine.batch.frames import partition_of, quoted, sortable, whole
 from penstock.engine.spark.frame_types import written_schema
+from penstock.log.base import TopicInfo
+from penstock.log.schema import serdes_of
 from penstock.log.tables import Chosen
 from penstock.plan.dataframes import CHANGE, CHANGE_COLUMNS, FrameSource
-from penstock.serdes import Serde
+from penstock.serdes import Serde, from_name
+from penstock.serdes.row import RowSerde
 
 PARTITION = "__partition"
 
@@ -34,12 +38,14 @@ class Rows:
         method: who asks, for messages.
         schema: the columns key, value and timestamp, those that there are, as Arrow has them.
         chosen: which of them is what.
+        words: the columns key and value in Spark's own words.
     """
 
     method: str
     source: FrameSource
     schema: Any
     chosen: Chosen
+    words: str
 
     @classmethod
     def of(cls, method: str, source: FrameSource) -> Rows:
@@ -53,14 +59,25 @@ class Rows:
         used = [name for name in given.values() if name is not None] if source.value else list(source.frame.columns)
         written_schema(source.frame.schema, used)  # names the user's own columns in what it refuses
         names = list(columns)
-        schema = written_schema(source.frame.select(*_aliased(columns)).schema, names)
+        found = source.frame.select(*_aliased(columns)).schema
+        schema = written_schema(found, names)
+        words = StructType([field for field in found if field.name != "timestamp"]).json()
         key, timestamp = (name if name in names else None for name in ("key", "timestamp"))
-        return cls(method, source, schema, Chosen(method, key, "value", timestamp, source.timestamp_unit))
+        return cls(method, source, schema, Chosen(method, key, "value", timestamp, source.timestamp_unit), words)
 
     @cached_property
     def types(self) -> tuple[Serde, Serde]:
-        """The types of keys and values."""
-        return self.chosen.types(self.schema)
+        """The types of keys and values: rows are dicts with Python's own types."""
+        info = self.topic(self.source.name, 1)
+        keys, values = serdes_of(info)
+        return (
+            keys if isinstance(keys, RowSerde) else from_name(info.key),
+            values if isinstance(values, RowSerde) else from_name(info.value),
+        )
+
+    def topic(self, name: str, partitions: int) -> TopicInfo:
+        """What a topic of the rows is made as."""
+        return self.chosen.topic(name, partitions, self.schema, self.words)
 
     @property
     def has_order(self) -> bool:

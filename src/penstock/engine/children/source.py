@@ -24,9 +24,9 @@ from penstock.engine.spark.checkpoints import producer_of, query_of_this_batch, 
 from penstock.engine.spark.log_option import Place
 from penstock.errors import ConfigError
 from penstock.faults import crash_point
-from penstock.log.base import Log, TopicInfo
+from penstock.log.base import Log
 from penstock.log.open import open_log
-from penstock.log.produce import BY_KEY, SAY_UNIT, Placed, check_partitions, existing_or_new, topic_types, write_batch
+from penstock.log.produce import BY_KEY, SAY_UNIT, Placed, check_columns, check_partitions, existing_or_new, write_batch
 from penstock.log.strange_times import tell_of_strange_times
 from penstock.plan.dataframes import FrameSource
 
@@ -61,7 +61,6 @@ class SourceQuery(Query):
             ConfigError: the topic, or the query's progress, is not the other one's.
         """
         topic, wanted = self.child.topic, self._source.partitions
-        keys, values = self._rows.types
         has_begun = read_text(self.session, f"{self.place}/metadata") is not None
         if not log.exists(topic) and has_begun:
             raise ConfigError(
@@ -76,9 +75,10 @@ class SourceQuery(Query):
                 f"(penstock topics rm {topic}) to process all rows anew under another application id. Nothing was "
                 "started"
             )
-        topic_types(log, topic, keys, values)
+        new = self._rows.topic(topic, wanted or partitions)
+        check_columns(log, new, f"DataFrame {self._source.name!r}")
         check_partitions(log, topic, wanted)
-        existing_or_new(log, TopicInfo(topic, wanted or partitions, keys.name, values.name))
+        existing_or_new(log, new)
 
     def _writer(self, session: Any) -> Any:
         return self._source.frame.writeStream.foreachBatch(self._take)
