@@ -272,7 +272,7 @@ def test_columns_of_many_batches_keep_the_order_of_their_rows(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("columns", "arguments", "message"),
     [
-        ({0: [1]}, {"key": 0}, "there is no column 0; the columns are 0; names are text: say '0'"),
+        ({0: [1]}, {"key": 0}, "key is the name of a column, or several.*got 0"),
         ({"a": [1]}, {"key": "b"}, "there is no column 'b'; the columns are a"),
         ({"a": ["x"]}, {"timestamp": "a"}, "the column 'a' with the times must hold timestamps or whole milliseconds"),
         ({"a": [-1]}, {"timestamp": "a"}, "column 'a' holds -1; a timestamp is not before 1970"),

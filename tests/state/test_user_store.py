@@ -445,7 +445,7 @@ def test_a_supplier_that_gives_something_else_is_refused(kind, says):
         (
             "range",
             lambda self, low=None, high=None: iter([(b"b", b"1" * 8), (b"a", b"1" * 8)]),
-            "behind b'b': range has",
+            "after b'b': range must",
         ),
     ],
 )

@@ -205,7 +205,7 @@ class Later(Processor[Any, Any]):
 
     def process(self, record: Any) -> None:
         self.context.forward(record)
-        self.context.forward(record.with_timestamp(record.timestamp + 7 * (record.value or 0)))
+        self.context.forward(record.with_timestamp(record.timestamp + 7 * max(record.value or 0, 0)))
 
 
 class LaterThatTells(Later):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dis
+from types import FunctionType
 from typing import Any
 
 from penstock.dsl.graph import Graph
@@ -18,6 +20,9 @@ AGGREGATOR = ("key", "value", "aggregate")
 NO_KEY = "a reducer gets no key; aggregate(...) does, and a third argument called context is that of the record"
 _INITIAL = "the initializer comes first: a function without arguments that gives the first aggregate, such as lambda: 0"
 MERGER = ("key", "one", "other")
+_NO_WORK = {"RESUME", "COPY_FREE_VARS", "CACHE"}
+_LOADS = {"LOAD_GLOBAL", "LOAD_DEREF", "LOAD_FAST", "LOAD_NAME", "LOAD_FAST_BORROW"}
+"""Python's instructions that load a variable."""
 
 
 def reduction_of(reducer: Any) -> nodes.Aggregation:
@@ -47,16 +52,21 @@ def initializer_of(function: Any) -> UserFunction:
         TopologyError: it is not such a function, or it always returns the same mutable object.
     """
     initialize = user_function(function, "aggregate", (), hint=_INITIAL)
-    try:
-        one, other = function(), function()
-    except Exception:  # its error is reported where it is called
-        return initialize
-    if one is other and type(one).__hash__ is None:
+    if _only_returns_a_variable(function) and type(shared := function()).__hash__ is None:
         raise TopologyError(
-            f"aggregate at {initialize.where}: the initializer {called(function)} gives the same {type(one).__name__} "
-            f"each time, which the aggregates of all keys would share; have it make a new one, such as lambda: {one!r}"
+            f"aggregate at {initialize.where}: the initializer {called(function)} gives the same "
+            f"{type(shared).__name__} each time, which the aggregates of all keys would share; have it make a new one, "
+            f"such as lambda: {shared!r}"
         )
     return initialize
+
+
+def _only_returns_a_variable(function: Any) -> bool:
+    """Whether a function does nothing but return a variable, so that a call has no effect."""
+    if not isinstance(function, FunctionType):
+        return False
+    names = [one.opname for one in dis.get_instructions(function) if one.opname not in _NO_WORK]
+    return len(names) == 2 and names[0] in _LOADS and names[1] == "RETURN_VALUE"
 
 
 def aggregation_of(

@@ -391,7 +391,7 @@ def test_both_tables_must_be_versioned(left, right, named):
 
 @pytest.mark.parametrize("other", ["itself", "itself, mapped"])
 def test_groups_of_a_table_joined_with_itself_need_a_store_of_the_results(other):
-    expected = r"both of its sides are made from the table of .*one record changes both: .* Keep the result with mat"
+    expected = r"both of its sides are made from the table at .*one record changes both.*Keep the result with mat"
     with pytest.raises(TopologyError, match=expected):
         grouped(other, "join", is_kept=False).build()
 

@@ -81,7 +81,7 @@ def test_a_global_table_that_nobody_joins_can_be_read(run: Run):
 def test_a_topology_of_global_tables_alone_is_refused_before_it_starts_since_no_task_would_have_them():
     builder = StreamsBuilder()
     builder.global_table("g", value=str, store="cities")
-    with pytest.raises(TopologyError, match=r"nothing but what every task has a copy of.*builder.table\(topic, store"):
+    with pytest.raises(TopologyError, match=r"only global tables and stores.*builder.table\(topic, store"):
         TopologyTestDriver(builder.build())
 
 
