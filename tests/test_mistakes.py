@@ -79,13 +79,13 @@ class CallsTheKey(Kept):
 AT_THE_CALL: dict[str, tuple[Build, str]] = {
     "a type as text": (
         lambda b, s: b.stream("other", value="str"),
-        "value: the text 'str' is no type; use str, int, float, bytes, dict, a dataclass, a msgspec.Struct or a Serde, "
-        "without quotes. If it names a store: store='str'",
+        "value: the text 'str' is no type; use str, int, float, bytes, dict, a dataclass, a msgspec.Struct, a "
+        "schema or a Serde, without quotes. If it names a store: store='str'",
     ),
     "types as text in an option object": (
         lambda b, s: b.stream("other", Consumed.with_("str", "int")),
-        "key: the text 'str' is no type; use str, int, float, bytes, dict, a dataclass, a msgspec.Struct or a Serde, "
-        "without quotes. If it names a store: store='str'",
+        "key: the text 'str' is no type; use str, int, float, bytes, dict, a dataclass, a msgspec.Struct, a "
+        "schema or a Serde, without quotes. If it names a store: store='str'",
     ),
     "the windows of a join before its joiner": (
         lambda b, s: s.join(b.stream("other"), JOINED, max),
