@@ -80,12 +80,17 @@ def test_named_batches_go_on_with_the_state_of_the_last_one_and_count_once(
     ]
 
 
+def order(customer: str, item: str, at: int) -> tuple[str, dict[str, Any], int]:
+    """A row as the topic has it, whose schema is that of the first batch."""
+    return customer, {"customer": customer, "item": item, "at": at}, at
+
+
 def test_a_batch_takes_what_is_new_in_the_topics_and_a_live_program_goes_on_behind_it(world: World) -> None:
     world.batch(MORNING, application_id="shop", batch="morning")
-    produce([("ann", {"item": "tea"}, 6), ("dan", {"item": "milk"}, 7)], "orders", log=world.log)
+    produce([order("ann", "tea", 6), order("dan", "milk", 7)], "orders", log=world.log)
     world.batch([], application_id="shop")
     assert world.last("totals") == {"ann": 3, "bob": 1, "dan": 1}
-    produce([("ann", {"item": "tea"}, 8)], "orders", log=world.log)
+    produce([order("ann", "tea", 8)], "orders", log=world.log)
     world.live()
     assert world.last("totals") == {"ann": 4, "bob": 1, "dan": 1}
     world.batch(NOON, application_id="shop", batch="noon")

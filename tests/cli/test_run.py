@@ -190,6 +190,7 @@ def test_what_is_there_is_processed_and_a_later_start_processes_what_came_since(
         "executors": {"driver@127.0.0.1": 2},
         "moved": 0,
         "total_moved": 0,
+        "children": [],
     }
     assert printed(err) == ["word: a"]
     assert (code, told(err)) == (
