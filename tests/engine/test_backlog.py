@@ -130,6 +130,7 @@ OWN_TIME = (
     "table_join_by_foreign_key_of_windows",
     "table_join_by_foreign_key_of_sessions",
     "processors_behind_a_new_key",
+    "punctuations_",
 )
 """What a rate limit lets go of, which rows of windows have expired when the other side changes, and when a processor is
 called and what it tells then, depends on how far the stream time of one task has come; with several partitions there
