@@ -140,8 +140,8 @@ def test_databases_that_changed_places_are_made_anew_and_results_are_those_of_an
     place.run(8)
     moved = [(one, other), (other, one)] if how is swap else [(other, one)]
     assert sorted(warnings(caplog)) == sorted(
-        f"the state database {tasks / here} is that of task {whose} and not of task {here}; it is a copy, and made "
-        "anew from the checkpoint. Nothing is lost"
+        f"the state database {tasks / here} is that of task {whose} and not of task {here}; it is a copy, and "
+        "rebuilt from the checkpoint. Nothing is lost"
         for here, whose in moved
     )
     caplog.clear()
