@@ -152,6 +152,7 @@ _use_quick_jvm = cache(spark_classes.use)
 
 
 _LONGEST = (
+    *("examples/test_tutorial.py", "faults/test_tables.py", "batch/test_commits_on_spark.py"),
     *("spark/test_losses.py", "faults/test_kills_on_spark.py", "faults/test_joining.py", "ops/test_any_cut.py"),
     *("faults/test_chaos.py", "oracle/test_cases.py", "cli/test_run.py", "oracle/test_cases_on_spark.py"),
     *("examples/test_weather.py", "examples/test_readme.py", "faults/test_demo.py", "spark/test_streams.py"),

@@ -81,9 +81,13 @@ class Reader:
             self._environment.update({name: value for name, _, value in pairs})
             return ""
         told = subprocess.PIPE, subprocess.STDOUT
-        command = f"nice -n 10 sh -c {shlex.quote(self._here(command))}"
         ran = subprocess.run(
-            command, shell=True, cwd=self._folder, env=self._environment, stdout=told[0], stderr=told[1], timeout=300
+            ["sh", "-c", self._here(command)],
+            cwd=self._folder,
+            env=self._environment,
+            stdout=told[0],
+            stderr=told[1],
+            timeout=300,
         )
         return plain(self._there(ran.stdout.decode()))
 
@@ -176,6 +180,7 @@ def test_a_program_in_the_test_driver_gives_what_its_page_shows(name: str, reade
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1500)  # an hour of a newcomer's, some thirty commands, half of which start Spark
 def test_who_follows_the_pages_sees_what_they_show(reader: Reader):
     *in_a_folder, over_kafka = PAGES
     for page in in_a_folder:

@@ -193,7 +193,8 @@ def test_the_examples_of_the_docs_run(pushdown: Any, tmp_path: Path):
     produce([(f"k{n}", n, at, [("h", b"x")]) for n, at in enumerate(times)], "orders", log=tmp_path)
     text = (Path(__file__).parents[2] / "docs" / "dataframes.md").read_text().replace("/data/topics", str(tmp_path))
     found: dict[str, Any] = {"spark": pushdown}
-    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+    reading = text.partition("## Reading topics")[2]
+    for block in re.findall(r"```python\n(.*?)```", reading, re.DOTALL):
         exec(block, found)
     offsets = {record.value: (record.partition, record.offset) for record in consume("orders", log=tmp_path)}
     assert values(found["rest"]) == sorted(n for n, (p, offset) in offsets.items() if p == 1 or offset >= 3)
