@@ -189,6 +189,8 @@ KINDS: dict[str, Wrong] = (
         OPTION,
     )
     | {"timestamp_unit": {"a number": 5, "a word": "minutes", "a list": []}}
+    | {"order": {"a number": 5, "a list": [], "of a topic": "seq"}}
+    | {"trigger": {"a number": 5, "a list": [], "of a topic": "10 seconds"}}
     | {"path": PLACE | {"nothing": None}}
     | {"mapper": FUNCTION, "supplier": FUNCTION, "label": {"a number": 5, "a list": []}}
 )
@@ -344,6 +346,9 @@ NOT_CALLED = {
     "UnlimitedWindows.until": "always refused, see tests/dsl/test_windows.py",
     "Printed.printer": "the engine's",
     "KGroupedStream.parent_for": "the engine's",
+    "KStream.to_spark_table": "takes tables of Spark, see tests/dsl/test_spark_tables.py",
+    "KTable.to_spark_table": "takes tables of Spark, see tests/dsl/test_spark_tables.py",
+    "KStream.to_dataframe": "takes a session of Spark, see tests/spark/test_tables_out.py",
     "Deduplicated.with_": "takes several forms, see tests/dsl/test_deduplicated.py",
     "Grouped.with_": "takes several forms, see tests/dsl/test_options.py",
 }

@@ -294,4 +294,4 @@ def test_a_type_that_cannot_be_read_is_refused_with_those_that_can(type_):
         StreamsBuilder().stream("in", value=type_)
     message = str(refused.value)
     assert message.startswith(f"value: JSON cannot be read into {type_!r}: ")
-    assert message.endswith("; use str, int, float, bytes, dict, a dataclass, a msgspec.Struct or a Serde")
+    assert message.endswith("; use str, int, float, bytes, dict, a dataclass, a msgspec.Struct, a schema or a Serde")

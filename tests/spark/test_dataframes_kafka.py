@@ -64,7 +64,7 @@ def test_records_of_many_tasks_are_in_the_partitions_of_their_keys_all_at_once(s
 def test_a_write_that_fails_leaves_no_record_behind(spark: Any, cluster: Cluster):
     topic = cluster.topic("none")
     frame = spark.range(0, 20_000, numPartitions=2).selectExpr("if(id = 19999, cast(X'ff' as string), 'x') as n")
-    with pytest.raises((SerdeError, ConfigError), match="UTF-?8"):
+    with pytest.raises(SerdeError, match="a value that JSON would change"):
         penstock.write(frame, topic, log=cluster.log)
     assert cluster.rows(topic) == []
 

@@ -219,6 +219,8 @@ NOT_FOR_USERS = {
     "BufferConfig": {"EagerBufferConfig", "StrictBufferConfig"},  # each is a BufferConfig
     "BufferedTransaction": {"Rows"},
     "StoreBuilder": {"StoreSpec"},
+    "Topology": {"Sink"},
+    "schema_of": {"TopicSchema"},  # a pair that is taken apart
     "ApplicationStores": {"CommittedStore", "StoreShape"},  # each view of a store is a CommittedStore
 }
 """What is given by public classes and is public itself nowhere."""
