@@ -214,12 +214,19 @@ def test_a_store_of_another_kind_is_refused():
 
 
 NOT_FOR_USERS = {
-    "Topology": {"Copartition", "DynamicSink", "Node", "Repartition", "SubTopology", "TableFacts"},  # for the engine
+    "Topology": {
+        "Sink",
+        "Copartition",
+        "DynamicSink",
+        "Node",
+        "Repartition",
+        "SubTopology",
+        "TableFacts",
+    },  # for the engine
     "KGroupedStream": {"Node"},
     "BufferConfig": {"EagerBufferConfig", "StrictBufferConfig"},  # each is a BufferConfig
     "BufferedTransaction": {"Rows"},
     "StoreBuilder": {"StoreSpec"},
-    "Topology": {"Sink"},
     "schema_of": {"TopicSchema"},  # a pair that is taken apart
     "ApplicationStores": {"CommittedStore", "StoreShape"},  # each view of a store is a CommittedStore
 }
