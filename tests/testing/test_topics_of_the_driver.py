@@ -256,7 +256,8 @@ def test_all_types_that_public_methods_give_can_be_imported_from_the_package():
     own = classes_of_the_library()
     missing = {name: types_given(kind) & own - public - NOT_FOR_USERS.get(name, set()) for name, kind in kinds.items()}
     assert {name: types for name, types in missing.items() if types} == {}
-    assert types_given(StreamsBuilder) | types_given(StreamsBuilder.__base__) >= {"GlobalKTable", "KStream", "KTable", "StreamsBuilder", "Topology"}
+    of_builders = types_given(StreamsBuilder) | types_given(StreamsBuilder.__base__)
+    assert of_builders >= {"GlobalKTable", "KStream", "KTable", "StreamsBuilder", "Topology"}
     assert types_given(penstock.Streams) & own >= {"RestoreProgress", "StateQueryResult", "SlotPlace"}
 
 
