@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -223,3 +224,45 @@ def test_what_cannot_be_meant_is_refused_where_it_is_said(spark: Any, tmp_path: 
     made, message = REFUSED[case]
     with pytest.raises((TopologyError, ConfigError), match=message):
         made(StreamsBuilder(), spark, frame)
+
+
+def test_rows_go_through_topics_of_kafka_into_a_table_and_go_on_where_they_were(
+    spark: Any, cluster: Any, tmp_path: Path
+):
+    def topology() -> Topology:
+        builder = StreamsBuilder()
+        rows = builder.stream(files(spark, tmp_path / "in"), name="orders", key="k", timestamp="at", partitions=2)
+        given = {"format": "parquet", "name": "counts", "key": "k", "value": "n"}
+        rows.group_by_key().count("counts").to_stream().to_spark_table(path=tmp_path / "counts", **given)
+        return builder.build()
+
+    for number, expected in enumerate(([("a", 1), ("b", 1)], [("a", 1), ("a", 2), ("b", 1)])):
+        put(tmp_path / "in", str(number), *([row("a", 1, 1), row("b", 2, 2)] if number == 0 else [row("a", 3, 3)]))
+        given = {"log": cluster.log.url, "state_dir": tmp_path / "state", "slots": 1, "statestore_cache_max_bytes": 0}
+        with topology().start(cluster.name, spark=spark, **given) as streams:
+            streams.process_all_available()
+        found = spark.read.parquet(str(tmp_path / "counts")).collect()
+        assert sorted(tuple(one) for one in found) == expected
+
+
+def test_a_handler_that_says_replace_has_a_query_begun_again(spark: Any, tmp_path: Path):
+    put(tmp_path / "in", "1", row("a", 1, 1))
+    told: list[str] = []
+
+    def replace(error: Exception) -> str:
+        told.append(type(error).__name__)
+        return "replace"
+
+    given = {"uncaught_exception_handler": replace, "statestore_cache_max_bytes": 0}
+    with start(counting(spark, tmp_path), tmp_path, spark, **given) as streams:
+        streams.process_all_available()
+        [query] = [one for one in spark.streams.active if one.name == "shop-orders-source"]
+        query.stop()
+        for _ in range(600):
+            if told and any(one.name == "shop-orders-source" for one in spark.streams.active):
+                break
+            time.sleep(0.1)
+        put(tmp_path / "in", "2", row("a", 2, 2))
+        streams.process_all_available()
+    assert told == ["QueryError"]
+    assert records(tmp_path, "out", key=str, value=int) == [("a", 1), ("a", 2)]
