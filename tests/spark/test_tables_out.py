@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock import StreamsBuilder, TimeWindows
+from penstock import StreamsBuilder, TimeWindows, faults
 from penstock.engine.children.jdbc import DatabaseSink
 from penstock.engine.spark.streams import Streams
 from penstock.errors import ConfigError
@@ -191,3 +191,27 @@ def test_a_change_feed_of_delta_goes_through_a_table_into_a_copy_in_delta(tmp_pa
     done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout.splitlines()[-1]) == [[["a", 10], ["c", 3]], [["a", 10], ["d", 4]]]
+
+
+def test_a_batch_that_fails_behind_any_point_is_repeated_and_counts_once(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    left = {"before-rows", "after-rows", "before-table", "after-table"}
+
+    def fail(point: str) -> None:
+        if point in left:
+            left.remove(point)
+            raise OSError(f"the network is gone at {point}")
+
+    monkeypatch.setattr(faults, "listener", fail)
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "1.json").write_text('{"k": "a"}\n{"k": "b"}\n{"k": "a"}')
+    options = {"url": f"jdbc:derby:memory:{tmp_path.name};create=true"}
+    builder = StreamsBuilder()
+    frame = spark.readStream.schema("k string").json(str(tmp_path / "files"))
+    counts = builder.stream(frame, name="rows", key="k", partitions=1).group_by_key().count("counts").to_stream()
+    counts.to_spark_table("history", format="jdbc", value="orders", options=options)
+    with running(builder, tmp_path, spark):
+        found = spark.read.format("jdbc").options(**options, dbtable="history").load()
+        assert rows(found) == [("a", 1), ("a", 2), ("b", 1)]
+    assert left == set()
