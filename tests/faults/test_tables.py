@@ -16,9 +16,9 @@ import tables
 
 from support.delta import jars
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]  # each start is one of Spark
 
-_PATIENCE = 550.0
+_PATIENCE = 300.0
 _SCRIPT = Path(tables.__file__)
 _POINTS = {"before-rows": 3, "after-rows": 6, "before-table": 1, "after-table": 2}
 
