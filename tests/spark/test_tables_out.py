@@ -155,6 +155,7 @@ from pyspark.sql import SparkSession
 from penstock import StreamsBuilder, produce
 folder, jars = sys.argv[1:]
 builder = SparkSession.builder.master("local[3]").config("spark.ui.enabled", "false").config("spark.log.level", "OFF")
+builder = builder.config("spark.sql.warehouse.dir", f"{folder}/warehouse")
 spark = with_delta(builder.config("spark.sql.shuffle.partitions", "2"), jars).getOrCreate()
 table = f"delta.`{folder}/table`"
 spark.sql(f"CREATE TABLE {table} (k STRING, n INT) USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true)")
@@ -166,10 +167,14 @@ def start():
     feed = spark.readStream.format("delta").option("readChangeFeed", "true").option("startingVersion", 0)
     stock = builder.table(feed.load(f"{folder}/table"), name="stock", key="k", value="n", store="stock", partitions=2)
     stock.to_spark_table(path=f"{folder}/copy", format="delta", name="copy", key="k", value="n")
+    stock.to_spark_table("copied", format="delta", key="k", value="n")
     places = {"log": f"{folder}/log", "state_dir": f"{folder}/state"}
     with builder.build().start("shop", spark=spark, slots=1, **places) as streams:
         streams.process_all_available()
-    return sorted(map(list, spark.read.format("delta").load(f"{folder}/copy").collect()))
+    found = [spark.table("copied"), spark.read.format("delta").load(f"{folder}/copy")]
+    named, at_path = (sorted(map(list, one.collect())) for one in found)
+    assert named == at_path
+    return at_path
 first = start()
 spark.sql(f"MERGE INTO {table} t USING (SELECT 'c' AS k UNION SELECT 'd') s ON t.k = s.k "
           "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (k, n) VALUES (s.k, 4)")

@@ -90,6 +90,7 @@ class BatchedSink(SinkQuery):
     """Takes each micro-batch in this process."""
 
     def _writer(self, session: Any) -> Any:
+        self._session = session
         return self._raw(session).writeStream.foreachBatch(self._take)
 
     def _start(self, writer: Any) -> Any:
@@ -161,6 +162,8 @@ class MergingSink(BatchedSink):
             session.sql(self._merge(view))
         finally:
             session.catalog.dropTempView(view)
+        if self._target.table is not None:  # this is a session of the query's own, with a catalog of its own
+            self._session.catalog.refreshTable(self._target.table)
 
     def _merge(self, view: str) -> str:
         columns = self._columns
