@@ -15,7 +15,7 @@ PenstockError
 │   ├── TopicExistsError
 │   ├── OffsetOutOfRangeError
 │   └── CorruptDataError   a checksum does not match, or a file is torn or missing
-├── QueryError             a query of Spark has ended that brings rows in or takes results out of a program
+├── QueryError             a query of Spark failed that brings rows into a program, or takes results out
 ├── StoreError             a state store cannot be opened, read or written
 └── CommitError            a commit did not happen; what was committed before is safe
     ├── AlreadyRunningError   another program runs under this application id on this machine
@@ -240,7 +240,7 @@ class CorruptDataError(LogError):
 
 
 class QueryError(PenstockError):
-    """A query of Spark has ended that brings the rows of a DataFrame into a program, or its results into a table.
+    """A query of Spark failed that brings the rows of a DataFrame into a program, or its results into a table.
 
     Everything committed is safe. When the cause is mended, start the program again: rows and results continue
     from there, each once.

@@ -1,4 +1,4 @@
-"""All queries of Spark that belong to a program: made, begun, watched and stopped with it."""
+"""All queries of Spark that belong to a program. They start, run and stop with it."""
 
 from __future__ import annotations
 
@@ -76,19 +76,19 @@ class Children(ChildQueries):
         return [*self._sources, *self._sinks]
 
     def now(self) -> tuple[Child, ...]:
-        """How the queries are."""
+        """Return the state of each query."""
         return tuple(one.child for one in self._all)
 
     # --- before the start ----------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Make the topics of DataFrames, and raise ``ConfigError`` for what stands in their way."""
+        """Create the topics of the DataFrames; raise ``ConfigError`` if one cannot be created."""
         counts = counts_of(self._topology, [one.child.topic for one in self._sources], self._log, None)
         for one in self._sources:
             one.prepare(self._log, counts[one.child.topic])
 
     def check(self, session: Any, slots: int) -> None:
-        """Raise ``ConfigError`` for what cannot work on this session, before anything is begun."""
+        """Raise ``ConfigError`` for what cannot work on this session, before anything starts."""
         cores = _cores(session.sparkContext)
         if slots >= cores:
             names = ", ".join(repr(one.child.name) for one in self._all)
@@ -105,7 +105,7 @@ class Children(ChildQueries):
     # --- while it runs -------------------------------------------------------------------------------------------
 
     def begin(self, session: Any, storage: Storage, is_available_now: bool) -> None:
-        """Begin the queries; those that end with their input one after the other, see ``bring_in`` and ``take_out``."""
+        """Start the queries; where a program ends with its input, ``bring_in`` and ``take_out`` start them in turn."""
         self._session, self._notes, self._is_available_now = session, ChildNotes(storage), is_available_now
         if not is_available_now:
             for one in self._all:
@@ -114,11 +114,11 @@ class Children(ChildQueries):
         threading.Thread(target=self._watch, name="penstock queries", daemon=True).start()
 
     def bring_in(self) -> None:
-        """Have all rows that are there brought into the topics, for a program that ends with its input."""
+        """Bring all existing rows into the topics, in a program that ends with its input."""
         self._finish(self._sources)
 
     def take_out(self) -> None:
-        """Have all results that are there written into the tables, for such a program."""
+        """Write all existing results into the tables, in such a program."""
         self._finish(self._sinks)
 
     def _finish(self, queries: list[Any]) -> None:
@@ -133,7 +133,7 @@ class Children(ChildQueries):
         self.check_running()
 
     def check_running(self) -> None:
-        """Raise ``QueryError`` when a query has failed; asked again, begin it again."""
+        """Raise ``QueryError`` if a query has failed. The next call restarts that query."""
         with self._looking:
             for one in self._all:
                 if one.child.state == FAILED:
@@ -144,15 +144,15 @@ class Children(ChildQueries):
                         raise one.failure()
 
     def process_sources(self) -> None:
-        """Wait until the rows that are there are in their topics."""
+        """Wait until all existing rows are in their topics."""
         self._process(self._sources)
 
     def process_sinks(self) -> None:
-        """Wait until the results that are there are in their tables."""
+        """Wait until all existing results are in their tables."""
         self._process(self._sinks)
 
     def _process(self, queries: list[Any]) -> None:
-        """Wait until they have taken all that is there; raises ``QueryError`` when one fails."""
+        """Wait until the queries have processed their input; raise ``QueryError`` if one fails."""
         for one in queries:
             while one.is_working and not self._is_stopping and not one.process_all_available():
                 self._ended.wait(_WAIT_SECONDS)
@@ -162,13 +162,13 @@ class Children(ChildQueries):
         self._look()
 
     def stop_sources(self) -> None:
-        """Bring in nothing more."""
+        """Stop the queries that bring rows in."""
         self._is_stopping = True
         for one in self._sources:
             one.stop()
 
     def stop(self) -> None:
-        """Stop all queries; a later start has them go on where they were."""
+        """Stop all queries. The next start of the program continues them."""
         self.stop_sources()
         for one in self._sinks:
             one.stop()
@@ -181,7 +181,7 @@ class Children(ChildQueries):
                 self.on_failure()
 
     def _look(self) -> bool:
-        """See how all are, and write it down; whether one has failed that was running."""
+        """Update and record the state of each query. Return whether a running one has failed."""
         with self._looking:
             before = [one.child.state for one in self._all]
             for one in self._all:
@@ -203,7 +203,7 @@ def _kind_of(target: TableTarget) -> type[SinkQuery]:
 
 
 def progress_in(settings: Settings, checkpoint: str) -> str:
-    """Where Spark keeps the progress of the queries: as the setting says, else beside the checkpoint.
+    """Return where Spark keeps the progress of the queries: the setting ``query_checkpoint``, or beside the checkpoint.
 
     Raises:
         ConfigError: Spark cannot write there.
@@ -226,7 +226,7 @@ def progress_in(settings: Settings, checkpoint: str) -> str:
 
 
 def _cores(context: Any) -> int:
-    """How many tasks Spark runs at once."""
+    """Return how many tasks Spark runs at once."""
     found = _LOCAL.match(context.master)
     if found is None:
         return int(context.defaultParallelism)
@@ -241,6 +241,6 @@ def _check_session(source: FrameSource) -> None:
     session = source.frame.sparkSession
     if private.is_classic(session) and not is_alive(session.sparkContext):
         raise ConfigError(
-            f"DataFrame {source.name!r} is one of a Spark session that was stopped. Make it anew with the session that "
-            "the program runs on"
+            f"DataFrame {source.name!r} belongs to a Spark session that was stopped. Create it with the session "
+            "that the program runs on"
         )

@@ -1,5 +1,4 @@
-"""A query of Spark that belongs to a program: it is begun, looked at and stopped; what it does is in ``source.py`` and
-``sink.py``."""
+"""Starts, watches and stops one Spark query that belongs to a program; ``source.py`` and ``sink.py`` have its work."""
 
 from __future__ import annotations
 
@@ -19,11 +18,11 @@ from penstock.errors import PenstockError, QueryError
 
 _OURS = re.compile(r"penstock\.errors\.\w+: (.*)")
 _LASTING = re.compile(r"penstock\.errors\.\w+: |AnalysisException|ParseException|SQLSyntaxError")
-"""What a failure says that comes again however often it is tried."""
+"""Errors that a restart of the query does not change."""
 _LONGEST = 600
 
 _PAUSES = (1.0, 2.0, 4.0, 8.0)
-"""How many seconds to wait before a query that has failed is begun again."""
+"""Seconds between a failure of a query and its restart, for each attempt."""
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +32,7 @@ class Query(ABC):
 
     Args:
         application_id: the program's.
-        child: what is known of it.
+        child: its name, topic, table and state.
         place: where Spark keeps its progress, a folder or a URL.
         trigger_ms: how often it works; None for as soon as it can.
     """
@@ -46,26 +45,26 @@ class Query(ABC):
         self._running: Any = None
         self._seen = -1
         self._working = threading.Lock()
-        """Held while a micro-batch is taken in this process."""
+        """Held while this process works on a micro-batch."""
         self._said = ""
-        """Why a micro-batch failed in this process."""
+        """The error of the last micro-batch that failed in this process."""
         self._tries = 0
         self._again_at = 0.0
         self.is_told = False
-        """Whether its failure was told."""
+        """Whether its failure was raised already."""
 
     @abstractmethod
     def _writer(self, session: Any) -> Any:
-        """A stream writer that is complete but for where it keeps its progress and how often it works."""
+        """Return a stream writer without its checkpoint and its trigger."""
 
     def _start(self, writer: Any) -> Any:
         return writer.start()
 
     def check(self, session: Any) -> None:  # noqa: B027 - most need none
-        """Raise ``ConfigError`` for what cannot work, before anything is begun."""
+        """Raise ``ConfigError`` for what cannot work, before anything starts."""
 
     def begin(self, session: Any, is_available_now: bool) -> None:
-        """Start it, to go on where it was."""
+        """Start it, or continue it from its progress."""
         writer = self._writer(session).queryName(f"{self.application_id}-{self.child.name}-{self._kind}")
         writer = writer.option("checkpointLocation", self.place)
         if is_available_now:
@@ -86,7 +85,7 @@ class Query(ABC):
         return "sink" if self.child.table else "source"
 
     def look(self, is_stopping: bool) -> None:
-        """See how it is, and begin it again after a failure that may pass: a few times, until it goes on."""
+        """Update its state. Restart it a few times after a failure that may be temporary."""
         if self._running is None or self.child.state != RUNNING:
             return
         if self._again_at:
@@ -107,12 +106,12 @@ class Query(ABC):
             self._again_at = time.monotonic() + _PAUSES[self._tries]
             self._tries += 1
             self.child = replace(self.child, error=told)
-            _log.warning("the query of %r has failed, and is begun again: %s", self.child.name, told)
+            _log.warning("the query of %r failed and is restarted: %s", self.child.name, told)
         else:
             self.child = replace(self.child, state=FAILED, error=told)
 
     def _take_note(self) -> None:
-        """Of what it has done since the last look."""
+        """Count the rows since the last update of its state."""
         rows, batch = self.child.rows, self.child.batch
         for done in self._running.recentProgress:
             if done.batchId > self._seen and done.numInputRows:
@@ -124,7 +123,7 @@ class Query(ABC):
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:
-        """A micro-batch is taken in this process."""
+        """Mark that this process works on a micro-batch, and keep the error of one that fails."""
         with self._working:
             try:
                 yield
@@ -133,23 +132,23 @@ class Query(ABC):
                 raise
 
     def failure(self) -> QueryError:
-        """Why it has ended, as the error of the program."""
+        """Return the error with which the program ends."""
         child = self.child
-        what = f"writes table {child.table}" if child.table else f"brings DataFrame {child.name!r} in"
+        what = f"for table {child.table}" if child.table else f"of DataFrame {child.name!r}"
         return QueryError(
-            f"application {self.application_id!r} stopped because the query of Spark has ended that {what} "
+            f"application {self.application_id!r} stopped because its Spark query {what} failed "
             f"({'from' if child.table else 'into'} topic {child.topic!r}): {child.error}. Everything committed is "
-            f"safe; start again when the cause is mended, and both go on where they were. The query's progress "
+            f"safe. Fix the cause and start again: the program and the query continue. The query's progress "
             f"is in {self.place}"
         )
 
     @property
     def is_working(self) -> bool:
-        """Whether it has begun, and has neither ended nor failed."""
+        """Whether it runs: it has started, and has neither ended nor failed."""
         return self._running is not None and self.child.state == RUNNING
 
     def process_all_available(self) -> bool:
-        """Wait until it has taken all that is there; False where it failed before that."""
+        """Wait until it has processed its input; return False if it failed before that."""
         try:
             self._running.processAllAvailable()
         except Exception:  # of the query, which a look finds
@@ -157,7 +156,7 @@ class Query(ABC):
         return bool(self._running.isActive)
 
     def stop(self) -> None:
-        """Stop it, and wait for what it does in this process."""
+        """Stop it, and wait until this process has finished its micro-batch."""
         if self._running is None:
             return
         with suppress(Exception):  # Spark may be gone, and then it has ended
@@ -167,7 +166,7 @@ class Query(ABC):
 
 
 def plainly(error: Any) -> str:
-    """What went wrong in a query, without the traces around it.
+    """Return the message of a query's error, without stack traces.
 
     >>> plainly(Exception("[STREAM_FAILED]\\nTraceback\\npenstock.errors.SerdeError: no number\\n at org.apache"))
     'no number'

@@ -1,6 +1,5 @@
-"""What a running application asks of the queries that belong to it; by default there are none.
-
-``engine/children`` has those that are, above this folder.
+"""The interface of the queries that belong to an application. This implementation has none; ``engine/children``,
+above this folder, has the real one.
 """
 
 from __future__ import annotations
@@ -16,38 +15,38 @@ class ChildQueries:
     """No queries."""
 
     on_failure: Callable[[], None] = staticmethod(lambda: None)
-    """Called when a query has failed, from another thread."""
+    """Called from another thread when a query has failed."""
 
     def now(self) -> tuple[Child, ...]:
-        """How the queries are."""
+        """Return the state of each query."""
         return ()
 
     def prepare(self) -> None:
-        """Make what they need in the log; raises ``ConfigError`` for what stands in their way."""
+        """Create their topics; raise ``ConfigError`` if one cannot be created."""
 
     def check(self, session: Any, slots: int) -> None:
-        """Raise ``ConfigError`` for what cannot work on this session, before anything is begun."""
+        """Raise ``ConfigError`` for what cannot work on this session, before anything starts."""
 
     def begin(self, session: Any, storage: Storage, is_available_now: bool) -> None:
-        """Begin them."""
+        """Start them."""
 
     def bring_in(self) -> None:
-        """Have all rows that are there brought into the topics, for a program that ends with its input."""
+        """Bring all existing rows into the topics, in a program that ends with its input."""
 
     def take_out(self) -> None:
-        """Have all results that are there written into the tables, for such a program."""
+        """Write all existing results into the tables, in such a program."""
 
     def check_running(self) -> None:
-        """Raise ``QueryError`` when one has failed."""
+        """Raise ``QueryError`` if one has failed."""
 
     def process_sources(self) -> None:
-        """Wait until the rows that are there are in their topics."""
+        """Wait until all existing rows are in their topics."""
 
     def process_sinks(self) -> None:
-        """Wait until the results that are there are in their tables."""
+        """Wait until all existing results are in their tables."""
 
     def stop_sources(self) -> None:
-        """Bring in nothing more."""
+        """Stop the queries that bring rows in."""
 
     def stop(self) -> None:
         """Stop all of them."""

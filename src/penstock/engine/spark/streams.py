@@ -104,24 +104,11 @@ class Streams(KafkaNames):
             self._losses = LossCounter(application_id, self._coordinator.manifest.metrics)
             self._rates = Rates(self._labelled())
             self._times = SourceTimes(self._coordinator.topology)
-            interval = settings.commit_interval if trigger in (None, AVAILABLE_NOW) else to_ms(trigger, "trigger")
-            is_available_now = trigger == AVAILABLE_NOW
-            self._loop = CommitLoop(
-                self._coordinator,
-                interval / 1000,
-                is_available_now,
-                self._report,
-                self._check_slots,
-                self._life.goes_on_after,
-                self._ended,
-                self._take_up_topics,
-                self._children.bring_in if self._children.now() else None,
-                self._children.take_out,
-            )
+            self._loop = self._commit_loop(trigger)
             self._slots.on_lost = self._lost_slot
             if self._children.now():
                 self._children.on_failure = self._loop.wake
-                self._children.begin(self.spark, self._coordinator.opened.storage, is_available_now)
+                self._children.begin(self.spark, self._coordinator.opened.storage, trigger == AVAILABLE_NOW)
             self._loop.start()
         except BaseException as error:
             self._life.ends(error if isinstance(error, PenstockError) else CommitError(str(error)))
@@ -129,6 +116,21 @@ class Streams(KafkaNames):
             raise
 
     # --- starting ------------------------------------------------------------------------------------------------
+
+    def _commit_loop(self, trigger: Duration | None) -> CommitLoop:
+        interval = self.settings.commit_interval if trigger in (None, AVAILABLE_NOW) else to_ms(trigger, "trigger")
+        return CommitLoop(
+            self._coordinator,
+            interval / 1000,
+            trigger == AVAILABLE_NOW,
+            self._report,
+            self._check_slots,
+            self._life.goes_on_after,
+            self._ended,
+            self._take_up_topics,
+            self._children.bring_in if self._children.now() else None,
+            self._children.take_out,
+        )
 
     def _open(
         self, spark: Any | None, slots: int | None, program: ProgramFile | None, on_spark: Callable[[], None] | None
