@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock import produce
+from penstock import consume, produce, produce_columns, schema_of
 from penstock.arrays import binary
 from penstock.batch import HEADERS
 from penstock.cli.main import main
@@ -163,6 +164,20 @@ def test_a_copy_with_other_partitions_or_types_goes_by_the_keys_and_the_types_as
     produce([("a", 1, 1), ("b", 2, 2), ("c", 3, 3)], "expected", partitions=8, log=LOG)
     assert [len(rows) for rows in held("by-hand")[3]] == [0, 3]
     assert held("wider") == held("expected")
+
+
+def test_a_copy_keeps_the_schema_of_a_dataframe_which_stands_in_the_first_line_alone(penstock: Callable[..., Any]):
+    days = pa.table({"id": [1, 2], "day": pa.array([20455, None], pa.date32()), "price": pa.array([1.5, float("nan")])})
+    produce_columns(days, "first", key="id", log=LOG)
+    lines = run("topics", "cat", "first", "--json")
+    assert ['"schema"' in line for line in lines.decode().splitlines()] == [True, False]
+    run("topics", "produce", "second", "--json", stdin=lines)
+    assert held("second") == held("first")
+    assert schema_of("second", log=LOG) == schema_of("first", log=LOG)
+    [copied] = consume("second", log=LOG, as_="arrow")
+    assert copied.column("value").flatten()[1].to_pylist() == [date(2026, 1, 2), None]
+    run("topics", "produce", "plain", "--json", "--value", "json", stdin=lines)
+    assert FileLog(LOG).topic("plain").schema == ""
 
 
 def test_types_are_known_by_their_names_though_only_a_program_has_them(penstock: Callable[..., Any]):

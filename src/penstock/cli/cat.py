@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import UNSET, structs
 
 from penstock.cli.command import Command
 from penstock.cli.json_lines import line_of, shown, types_of
@@ -167,18 +168,18 @@ class _Lines:
     ):
         self._log, self._topic = log, topic
         info = log.topic(topic)
-        types = types_of(info, key, value)
-        self._serdes = _serde(types.key, f"{topic}-key"), _serde(types.value, f"{topic}-value")
+        self._types = types_of(info, key, value)
+        self._serdes = _serde(self._types.key, f"{topic}-key"), _serde(self._types.value, f"{topic}-value")
         self._decode: Decode = shown if as_json else decoded
         as_line = _formatter(keys, long, format_)
-        self._print_one = (
-            (lambda record: print_json_line(line_of(record, types)))
-            if as_json
-            else (lambda record: sys.stdout.write(as_line(record)))
-        )
+        self._print_one = self._print_json if as_json else (lambda record: sys.stdout.write(as_line(record)))
 
     def records(self, ranges: dict[int, Range]) -> Iterator[ConsumerRecord]:
         return records_of(self._log, self._topic, ranges, *self._serdes, self._decode)
+
+    def _print_json(self, record: ConsumerRecord) -> None:
+        print_json_line(line_of(record, self._types))
+        self._types = structs.replace(self._types, schema=UNSET)
 
     def print(self, records: Iterable[ConsumerRecord]) -> None:
         for record in records:

@@ -19,12 +19,13 @@ import msgspec
 import numpy as np
 
 from penstock.arrays import Binary, binary
-from penstock.errors import ConfigError, SerdeError
+from penstock.errors import ConfigError, CorruptDataError, SerdeError
 from penstock.log.base import TopicInfo
 from penstock.log.produce import BY_KEY
+from penstock.log.schema import serdes_of
 from penstock.query.plain import decoded, literal, plain
 from penstock.record import ConsumerRecord
-from penstock.serdes import BYTES, FLOAT, INT, STR, JsonSerde, Serde, WindowedSerde, from_name
+from penstock.serdes import BYTES, FLOAT, INT, STR, JsonSerde, Serde, WindowedSerde
 from penstock.serdes.json import why_unread
 
 Encode = Callable[[bytes], bytes | None]
@@ -33,12 +34,21 @@ _FLOATS = {b"NaN": float("nan"), b"Infinity": float("inf"), b"-Infinity": float(
 """Floats that JSON does not have: Python's json writes them like this, and ``topics cat`` in quotes."""
 
 
-class TypesOfLine(msgspec.Struct):
-    """The topic of a line: its partition count, and the types of its keys and values."""
+class TypesOfLine(msgspec.Struct, frozen=True):
+    """The topic of a line: its partition count, and the types of its keys and values.
+
+    Attributes:
+        schema: the schema of a DataFrame that the topic keeps. Only the first line of a copy has it.
+    """
 
     partitions: int = 1
     key: str = "str"
     value: str = "json"
+    schema: str | msgspec.UnsetType = msgspec.UNSET
+
+    def topic(self, name: str) -> TopicInfo:
+        """Return the description of a topic like that of the line."""
+        return TopicInfo(name, self.partitions, self.key, self.value, schema=self.schema or "")
 
 
 class JsonLine(msgspec.Struct):
@@ -78,8 +88,8 @@ def _types_in(topic: bytes) -> TypesOfLine | None:
     """Return the types in a line's topic, which is the same in all lines of a copy; None if missing."""
     try:
         found = msgspec.json.decode(topic, type=TypesOfLine)
-        from_name(found.key), from_name(found.value)
-    except ValueError:  # includes msgspec's errors
+        serdes_of(found.topic("copy"))
+    except (ValueError, CorruptDataError):  # includes msgspec's errors
         return None
     return found if found.partitions > 0 else None
 
@@ -151,8 +161,9 @@ def line_of(record: ConsumerRecord, types: TypesOfLine) -> bytes:
 
 
 def types_of(info: TopicInfo, key: str | None, value: str | None) -> TypesOfLine:
-    """Return the topic's description for its lines, which may show records as other types."""
-    return TypesOfLine(info.partitions, key or info.key, value or info.value)
+    """Return the topic's description for its first line, which may show records as other types."""
+    schema = msgspec.UNSET if key or value or not info.schema else info.schema
+    return TypesOfLine(info.partitions, key or info.key, value or info.value, schema)
 
 
 # --- lines read -----------------------------------------------------------------------------------------------------

@@ -141,7 +141,8 @@ def _new_topic(
 ) -> TopicInfo:
     """Return the topic to create: from the options, else from the lines' topic."""
     count_ = partitions or (of_lines.partitions if log.keeps_types else 1)
-    return TopicInfo(name, count_, key or of_lines.key, value or of_lines.value)
+    schema = "" if key or value else of_lines.schema or ""
+    return TopicInfo(name, count_, key or of_lines.key, value or of_lines.value, schema=schema)
 
 
 def _check_partitions(log: Log, topic: str, wanted: int | None) -> None:

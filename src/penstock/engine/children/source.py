@@ -7,7 +7,6 @@ visible with one append under the query's id and the batch's number, so a batch 
 from __future__ import annotations
 
 import os
-import pickle
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -93,7 +92,7 @@ class SourceQuery(Query):
             chosen = self._source.order[0] is not None
             write = writing(self._log, topic, self._rows, chosen)
             with quiet():
-                handed = [pickle.loads(row[0]) for row in rows.mapInArrow(write, HANDED).collect()]
+                handed = [bytes(row[0]) for row in rows.mapInArrow(write, HANDED).collect()]
             segments = [segment for one in handed for segment in log.take_over(one)]
             crash_point("before-rows")
             if segments:
@@ -122,6 +121,6 @@ def writing(place: Place, topic: str, rows: Rows, is_placed: bool) -> Any:
                     without = null_mask(records.key)
                     given = said if is_placed else np.where(False if without is None else without, said, BY_KEY)
                     write_batch(writer, info, Placed(records, given), 0)
-            yield pa.record_batch({"handed": pa.array([pickle.dumps(log.hand_over(writer.segments()))], pa.binary())})
+            yield pa.record_batch({"handed": pa.array([log.hand_over(writer.segments())], pa.binary())})
 
     return write

@@ -77,7 +77,7 @@ class Target:
 class Written(WriterCommitMessage):
     """The output of one task."""
 
-    handed: Any
+    handed: bytes | None
     """The argument for ``Writer.take_over``; None for nothing."""
     query: str
     """The id of the streaming query; empty for a batch."""

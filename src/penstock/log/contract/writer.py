@@ -76,15 +76,13 @@ class Writer(ABC):
             TopicNotFoundError: the topic does not exist, or is no longer the one that the segments were written for.
         """
 
-    def hand_over(self, segments: Sequence[Segment]) -> Any:
-        """Return segments of this process in a picklable form, with everything that another process needs to append
-        them.
-        """
-        return list(segments)
+    def hand_over(self, segments: Sequence[Segment]) -> bytes:
+        """Return segments of this process as bytes, with everything that another process needs to append them."""
+        return msgspec.msgpack.encode(list(segments))
 
-    def take_over(self, handed: Any) -> list[Segment]:
+    def take_over(self, handed: bytes) -> list[Segment]:
         """Return the segments that another process handed over."""
-        return list(handed)
+        return msgspec.msgpack.decode(handed, type=list[Segment])
 
 
 def removed_meanwhile(topic: str) -> TopicNotFoundError:

@@ -14,6 +14,7 @@ from multiprocessing.util import Finalize
 from pathlib import Path
 from shlex import quote
 
+import msgspec
 import pyarrow as pa
 from confluent_kafka.admin import OffsetSpec
 
@@ -371,16 +372,16 @@ class KafkaLog(Log):
         """Return the most bytes that a batch of several records may have in all of these topics."""
         return max(min((self._limits_of(topic).bytes for topic in topics), default=_USUAL_LIMIT) - _BATCH_FRAME, 1)
 
-    def hand_over(self, segments: Sequence[Segment]) -> Handed:
+    def hand_over(self, segments: Sequence[Segment]) -> bytes:
         files = {}
         for name in {segment.file.name for segment in segments}:
             data = self._outbox.read(name)
             files[name] = len(data), pa.compress(data, _PACKED, asbytes=True)
             self._outbox.delete(name)
-        return list(segments), files
+        return msgspec.msgpack.encode((list(segments), files))
 
-    def take_over(self, handed: Handed) -> list[Segment]:
-        segments, files = handed
+    def take_over(self, handed: bytes) -> list[Segment]:
+        segments, files = msgspec.msgpack.decode(handed, type=Handed)
         for name, (size, data) in files.items():
             self._outbox.put(name, pa.decompress(data, size, _PACKED))
         return segments
