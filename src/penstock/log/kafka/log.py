@@ -381,6 +381,7 @@ class KafkaLog(Log):
         return msgspec.msgpack.encode((list(segments), files))
 
     def take_over(self, handed: bytes) -> list[Segment]:
+        segments: list[Segment]
         segments, files = msgspec.msgpack.decode(handed, type=Handed)
         for name, (size, data) in files.items():
             self._outbox.put(name, pa.decompress(data, size, _PACKED))
