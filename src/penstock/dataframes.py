@@ -125,11 +125,12 @@ def _topic(df: DataFrame, topic: str, named: Named, timestamp_unit: str | None) 
 
 
 def _look_back(spark: SparkSession, log: Log, topic: str, checkpoint: str) -> None:
-    """Take over what earlier versions of Penstock left of a streaming query."""
-    from penstock.engine.spark.checkpoints import carry_over, check_no_folder_of_url
+    """Take over what earlier versions of Penstock, or a process that was killed, left of a streaming query."""
+    from penstock.engine.spark.checkpoints import carry_over, check_no_folder_of_url, sweep_first_batch
 
     check_no_folder_of_url(checkpoint)
     carry_over(spark, log, topic, checkpoint)
+    sweep_first_batch(spark, checkpoint)
 
 
 def _rows(df: DataFrame, named: Named) -> DataFrame:

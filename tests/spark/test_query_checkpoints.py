@@ -94,6 +94,33 @@ def test_a_batch_that_spark_repeats_comes_once(work: Work, write: Callable[..., 
     assert work.keys() == ["a0", "a1", "a2"]
 
 
+def killed_while_it_planned_its_first_batch(checkpoint: Path) -> None:
+    """Leave what kill -9 leaves where Spark has begun to write a query's first offsets."""
+    (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
+    if not (checkpoint / "metadata").exists():
+        (checkpoint / "metadata").write_text(json.dumps({"id": "278528c4-8802-4cf5-be95-863c5688aa65"}))
+    for name in (".0.c9ec4793-0444-45f8-9098-751e75874da1.tmp", "..0.c9ec4793-0444-45f8-9098-751e75874da1.tmp.crc"):
+        (checkpoint / "offsets" / name).write_text("v1")
+
+
+def test_a_query_killed_while_it_planned_its_first_batch_starts_again(work: Work):
+    killed_while_it_planned_its_first_batch(work.checkpoint)
+    work.write(work.files("a", 2))
+    assert work.keys() == ["a0", "a1"]
+
+
+def test_a_query_of_a_program_killed_while_it_planned_its_first_batch_starts_again(work: Work, tmp_path: Path):
+    for rows in (0, 2):
+        builder = penstock.StreamsBuilder()
+        builder.stream(work.files("a", rows), name="rows", key="key", value="value", partitions=1).to("t")
+        given = {"log": work.log, "state_dir": tmp_path / "state", "spark": work.spark, "slots": 1}
+        with builder.build().start("shop", query_checkpoint=str(tmp_path / "queries"), **given) as streams:
+            streams.process_all_available()
+        if not rows:
+            killed_while_it_planned_its_first_batch(tmp_path / "queries" / "rows-source")
+    assert work.keys() == ["a0", "a1"]
+
+
 def test_the_same_path_on_two_machines_is_two_queries(work: Work, tmp_path: Path):
     """Each machine has a folder of its own at the path; the log is shared."""
     for machine in ("a", "b"):

@@ -14,6 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from penstock.engine.shared.children import ENDED, FAILED, RUNNING, Child
+from penstock.engine.spark.checkpoints import sweep_first_batch
 from penstock.errors import PenstockError, QueryError
 
 _OURS = re.compile(r"penstock\.errors\.\w+: (.*)")
@@ -65,6 +66,7 @@ class Query(ABC):
 
     def begin(self, session: Any, is_available_now: bool) -> None:
         """Start it, or continue it from its progress."""
+        sweep_first_batch(session, self.place)
         writer = self._writer(session).queryName(f"{self.application_id}-{self.child.name}-{self._kind}")
         writer = writer.option("checkpointLocation", self.place)
         if is_available_now:

@@ -78,6 +78,26 @@ def carry_over(spark: Any, log: Log, topic: str, checkpoint: str) -> None:
     log.forget_producer(topic, former)
 
 
+def sweep_first_batch(spark: Any, checkpoint: str) -> None:
+    """Remove what a process killed while it planned a query's first batch has left in the checkpoint.
+
+    Spark 4.2 takes these temporary files for another query's progress, and would never start the query again.
+    """
+    folder = f"{checkpoint}/offsets"
+    if not private.is_classic(spark):
+        found = list(Path(folder).iterdir()) if Path(folder).is_dir() else []
+        if all(file.name.startswith(".") for file in found):
+            for file in found:
+                file.unlink(missing_ok=True)
+        return
+    path = private.jvm_of(spark).org.apache.hadoop.fs.Path(folder)
+    system = _file_system(spark, path)
+    files = [status.getPath() for status in system.listStatus(path)] if system.exists(path) else []
+    if all(file.getName().startswith(".") for file in files):
+        for file in files:
+            system.delete(file, False)
+
+
 def read_text(spark: Any, file: str) -> str | None:
     """Return a small file of any of Spark's file systems; None if it does not exist."""
     if not private.is_classic(spark):
@@ -85,7 +105,7 @@ def read_text(spark: Any, file: str) -> str | None:
         return path.read_text() if path.exists() else None
     jvm = private.jvm_of(spark)
     path = jvm.org.apache.hadoop.fs.Path(file)
-    system = path.getFileSystem(private.scala_session_state(spark).newHadoopConf())
+    system = _file_system(spark, path)
     if not system.exists(path):
         return None
     stream = system.open(path)
@@ -93,3 +113,7 @@ def read_text(spark: Any, file: str) -> str | None:
         return str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
     finally:
         stream.close()
+
+
+def _file_system(spark: Any, path: Any) -> Any:
+    return path.getFileSystem(private.scala_session_state(spark).newHadoopConf())
