@@ -54,6 +54,7 @@ WINDOWS = TimeWindows.of_size_with_no_grace(10)
         (TopologyTestDriver(BUILDER.build()).create_input_topic("in"), "pipeValueList", "pipe_value_list"),
         (TimeWindows, "ofSizeAndGrace", "of_size_and_grace"),
         (WINDOWS, "advanceBy", "advance_by"),
+        (SessionWindows, "with", "with_"),
         (JoinWindows, "ofTimeDifferenceWithNoGrace", "of_time_difference_with_no_grace"),
         (SlidingWindows, "ofTimeDifferenceAndGrace", "of_time_difference_and_grace"),
         (Materialized, "as", "as_"),
@@ -88,12 +89,9 @@ def test_a_name_in_javas_spelling_or_misspelled_names_the_one_that_is_there(owne
         (STREAM, "suppress", "suppress is for tables"),
         (GROUPED, "toStream", "aggregate first"),
         (GROUPED, "to", "aggregate first"),
-        (TimeWindows, "of", "of_size_and_grace(size, grace) or of_size_with_no_grace(size)"),
         (TimeWindows, "ofSize", "of_size_and_grace(size, grace) or of_size_with_no_grace(size)"),
-        (SessionWindows, "with", "of_inactivity_gap_and_grace(gap, grace)"),
-        (JoinWindows, "of", "of_time_difference_and_grace(difference, grace)"),
+        (SessionWindows, "of", "of_inactivity_gap_and_grace(gap, grace)"),
         (BUILDER, "start", "build the topology first: builder.build().start(...)"),
-        (Windowed("a", 0, 10), "window", "windowed.start, windowed.end"),
     ],
 )
 def test_what_java_alone_has_says_what_to_write_here(owner: Any, name: str, said: str):

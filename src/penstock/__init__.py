@@ -58,6 +58,7 @@ from penstock.errors import (
     LogError,
     NoSuchElementError,
     OffsetOutOfRangeError,
+    OldNameWarning,
     PartitioningWarning,
     PenstockError,
     PenstockWarning,
@@ -113,7 +114,7 @@ from penstock.query.typed import (
     WindowRangeQuery,
 )
 from penstock.reading import open_store
-from penstock.record import ConsumerRecord, Record, SessionKey, ValueAndTimestamp, Windowed
+from penstock.record import ConsumerRecord, Record, SessionKey, ValueAndTimestamp, Window, Windowed
 from penstock.serdes.registry import Avro, JsonSchema, Protobuf, SchemaRegistry
 from penstock.spark_python import let_spark_find_this_python as _let_spark_find_this_python
 from penstock.state.buffered import BufferedTransaction
@@ -202,6 +203,7 @@ __all__ = [
     "MultiVersionedKeyQuery",
     "NoSuchElementError",
     "OffsetOutOfRangeError",
+    "OldNameWarning",
     "PartitioningWarning",
     "PenstockError",
     "PenstockWarning",
@@ -279,6 +281,7 @@ __all__ = [
     "VersionedRecord",
     "VersionedStoreSupplier",
     "WallclockTimestampExtractor",
+    "Window",
     "WindowKeyQuery",
     "WindowRangeQuery",
     "WindowStore",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
+import warnings
 from pathlib import Path
 from types import FrameType
 
@@ -19,14 +20,32 @@ class Place(str):
 
 def caller() -> str:
     """The file and line of the user's code that called into Penstock."""
-    frame = sys._getframe(1)
-    while frame is not None and _is_own(frame):
-        if frame.f_back is None:
-            break
-        frame = frame.f_back
+    frame = _users_frame()
     place = Place(f"{frame.f_code.co_filename}:{frame.f_lineno}")
     place.call = hash(frame.f_code), frame.f_lasti
     return place
+
+
+def warn_caller(text: str, category: type[Warning]) -> None:
+    """Warn at the line of the user's code that called into Penstock, once for each line as Python does."""
+    frame = _users_frame()
+    here = frame.f_globals
+    warnings.warn_explicit(
+        text,
+        category,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        module=here.get("__name__"),
+        registry=here.setdefault("__warningregistry__", {}),
+    )
+
+
+def _users_frame() -> FrameType:
+    """Return the innermost frame of the user's code, or the outermost one if there is none."""
+    frame = sys._getframe(1)
+    while _is_own(frame) and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
 
 
 def is_same_call(one: str, other: str) -> bool:

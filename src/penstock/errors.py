@@ -25,7 +25,8 @@ PenstockError
 Warnings are of ``PenstockWarning``, and are shown once where a topology is built:
 
 PenstockWarning
-└── PartitioningWarning    a processor's store may have the rows of one key in several partitions
+├── PartitioningWarning    a processor's store may have the rows of one key in several partitions
+└── OldNameWarning         a name that Kafka Streams has deprecated; it is a DeprecationWarning, too
 """
 
 from __future__ import annotations
@@ -341,4 +342,20 @@ class PartitioningWarning(PenstockWarning):
     ...     _ = builder.build()
     >>> given[0].category.__name__
     'PartitioningWarning'
+    """
+
+
+class OldNameWarning(PenstockWarning, DeprecationWarning):
+    """A name that Kafka Streams has deprecated, and that still works; the message has the name of today.
+
+    Python shows a ``DeprecationWarning`` only in the program that was started. ``penstock`` shows this one for every
+    file of a program, unless ``PYTHONWARNINGS`` or Python's option ``-W`` says what to show.
+
+    >>> import warnings
+    >>> from penstock import OldNameWarning, TimeWindows
+    >>> with warnings.catch_warnings(record=True) as given:
+    ...     warnings.simplefilter("always")
+    ...     windows = TimeWindows.of("1 hour")
+    >>> given[0].category is OldNameWarning, issubclass(OldNameWarning, DeprecationWarning)
+    (True, True)
     """

@@ -21,7 +21,6 @@ _PROCESS = "process(...) and process_values(...) take processors, with stores, p
 _A_FUNCTION = "a plain function does, such as a lambda"
 _SETTING = 'settings are keywords of start: builder.build().start("application-id", commit_interval="1 s")'
 _A_TYPE = "types stand for serdes: str, int, float, bytes, dict, a dataclass, or a Serde of penstock.serdes"
-_WINDOWS = "{0} says the grace period, too: of_size_and_grace(size, grace) or of_size_with_no_grace(size)"
 
 _OF_MODULE = {
     "Serdes": _A_TYPE,
@@ -119,22 +118,11 @@ _WAYS: dict[str, dict[str, str]] = {
         "suppress": _UNGROUPED,
     },
     "TimeWindows": {
-        **dict.fromkeys(("of", "of_size", "grace"), _WINDOWS),
-        "until": "retention is said where the windows are kept: Materialized.as_(name).with_retention(...)",
-    },
-    "JoinWindows": {
-        **dict.fromkeys(
-            ("of", "grace"),
-            "{0} says the grace period, too: of_time_difference_and_grace(difference, grace) or "
-            "of_time_difference_with_no_grace(difference)",
-        ),
+        "of_size": "{0} says the grace period, too: of_size_and_grace(size, grace) or of_size_with_no_grace(size)",
     },
     "SessionWindows": {
-        **dict.fromkeys(
-            ("of", "with_", "with", "grace"),
-            "{0} says the grace period, too: of_inactivity_gap_and_grace(gap, grace) or "
-            "of_inactivity_gap_with_no_grace(gap)",
-        ),
+        "of": "{0} says the grace period, too: of_inactivity_gap_and_grace(gap, grace) or "
+        "of_inactivity_gap_with_no_grace(gap)",
     },
     "SlidingWindows": {
         **dict.fromkeys(
@@ -145,7 +133,6 @@ _WAYS: dict[str, dict[str, str]] = {
     "StreamsBuilder": {
         **dict.fromkeys(("start", "describe", "pipe_input"), "build the topology first: builder.build().{0}(...)"),
     },
-    "Windowed": {"window": "start and end are those of the windowed key itself: windowed.start, windowed.end"},
     "Topology": {"build": "this is what build() gives already", "run": 'start("application-id") runs it'},
 }
 

@@ -12,18 +12,34 @@ from penstock.java_names import missing
 K = TypeVar("K")
 
 
+class Window(NamedTuple):
+    """A stretch of time, both ends in milliseconds.
+
+    >>> Window(0, 3_600_000).end
+    3600000
+    """
+
+    start: int
+    end: int
+
+
 class Windowed(NamedTuple, Generic[K]):
     """A key together with its window, both ends in milliseconds.
 
     The end is exclusive for time windows and inclusive for sessions and sliding windows, as in Kafka Streams.
 
-    >>> Windowed("JFK", 0, 3_600_000).start
-    0
+    >>> Windowed("JFK", 0, 3_600_000).start, Windowed("JFK", 0, 3_600_000).window
+    (0, Window(start=0, end=3600000))
     """
 
     key: K
     start: int
     end: int
+
+    @property
+    def window(self) -> Window:
+        """The window alone."""
+        return Window(self.start, self.end)
 
 
 if not TYPE_CHECKING:  # a named tuple cannot inherit it

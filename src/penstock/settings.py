@@ -27,7 +27,7 @@ from penstock.topic_names import TOPIC_NAMES, is_topic_name
 _REGISTRIES = ("http://", "https://", "mock://")
 
 MIB = 1 << 20
-GUARANTEES = ("exactly_once", "at_least_once")
+GUARANTEES = ("exactly_once", "exactly_once_v2", "at_least_once")
 _CHOICES = {
     "processing_guarantee": GUARANTEES,
     "on_lost_records": ("fail", "skip"),
@@ -171,8 +171,9 @@ class Settings:
         production_exception_handler: the same for one that cannot be written, or whose topic or partition cannot be
             chosen.
         dead_letter_topic: where dead letters go, unless ``on_error`` says it.
-        processing_guarantee: ``"exactly_once"``, or ``"at_least_once"``: offsets are recorded after outputs and state,
-            so that a crash in between has records processed again on the state that they have changed already.
+        processing_guarantee: ``"exactly_once"``, for which ``"exactly_once_v2"`` is Kafka's name, or
+            ``"at_least_once"``: offsets are recorded after outputs and state, so that a crash in between has records
+            processed again on the state that they have changed already.
         auto_offset_reset: where the application begins in a source topic that it has not read yet, unless the source
             names a place itself. ``"earliest"`` is the first record that is still there, ``"latest"`` the end of the
             topic. ``"by_duration:1 day"`` begins with records that are not older, ``"by_timestamp:2026-01-01"`` with

@@ -69,7 +69,8 @@ def logs_are_json() -> bool:
 
 
 def log_as_json() -> None:
-    """Write all of this process's logs and messages as JSON."""
+    """Write all of this process's logs, messages and warnings as JSON."""
+    logging.captureWarnings(True)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     root = logging.getLogger()

@@ -8,6 +8,7 @@ import re
 import sys
 import sysconfig
 import traceback
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +18,7 @@ import click
 
 from penstock.dsl.builder import StreamsBuilder
 from penstock.engine.shared.program import ProgramFile
-from penstock.errors import ConfigError, PenstockError
+from penstock.errors import ConfigError, OldNameWarning, PenstockError
 from penstock.java_names import of_module
 from penstock.plan.topology import Topology
 
@@ -47,6 +48,7 @@ def load_program(target: str) -> Topology:
         ConfigError: the program does not load; the message says where it fails.
         TopologyError: the topology cannot be built.
     """
+    _show_warnings()
     place, name = _parts(target)
     value = _attribute(_module(place), name, place)
     if not isinstance(value, Topology | StreamsBuilder | type) and callable(value):
@@ -59,6 +61,13 @@ def load_program(target: str) -> Topology:
             "StreamsBuilder, or a function without arguments that returns one of them"
         )
     return value
+
+
+def _show_warnings() -> None:
+    """Show deprecated names in every file of the program, unless the user chose what to show: Python shows them in the
+    file alone that it was started with, which is here the command line's own."""
+    if not sys.warnoptions:
+        warnings.filterwarnings("default", category=OldNameWarning)
 
 
 def default_application_id(target: str) -> str:

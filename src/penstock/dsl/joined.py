@@ -1,4 +1,5 @@
-"""How a stream is joined with a table, and a table with another one by a foreign key."""
+"""How a stream is joined with a table, and a table with another one by a foreign key; and a stream with a stream, as
+before Kafka Streams had ``StreamJoined``."""
 
 from __future__ import annotations
 
@@ -27,6 +28,7 @@ class Joined(Options):
     value: Serde | None = None
     name: str | None = None
     grace_period_ms: int | None = field(default=None, metadata={"keyword": "grace"})
+    retention_ms: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_name_if_given(self.name)
@@ -61,6 +63,21 @@ class Joined(Options):
         """Hold stream records back until the stream's time has passed theirs by the grace period, so that table
         records that are late by as much still count. The table must be versioned."""
         return self._but(grace_period_ms=to_ms(grace_period, "the grace period"))
+
+    @option
+    def retention(self, retention: Duration) -> Joined:
+        """Keep the records of two streams for so long, as KIP-328 has it in place of ``JoinWindows.until``.
+
+        It must not be shorter than the windows and their grace period. Windows without a grace period then have one
+        that lasts as long as the records are kept. A join with a table keeps no windows, and refuses this.
+
+        >>> from penstock import JoinWindows, StreamsBuilder
+        >>> builder = StreamsBuilder()
+        >>> views, clicks = builder.stream("views", value=int), builder.stream("clicks", value=int)
+        >>> near = JoinWindows.of_time_difference_and_grace("5 minutes", "1 minute")
+        >>> views.join(clicks, lambda view, click: view + click, near, joined=Joined.retention("1 hour")).to("both")
+        """
+        return self._but(retention_ms=to_ms(retention, "the retention"))
 
 
 @dataclass(frozen=True)
@@ -125,16 +142,35 @@ class TableOptions:
         joined, windows = in_place_of(Joined, windows, self.joined, method, "joined")
         return replace(self, joined=joined), windows
 
-    def refuse(self, method: str) -> None:
-        """Raise ``TopologyError`` if any of them is given; the other side is a stream."""
-        given = [name for name in ("key_selector", "grace", "joined") if getattr(self, name) is not None]
+    def retention_of_streams(self, method: str) -> int | None:
+        """How long a join with another stream keeps records, of all options the one that streams have, too.
+
+        Raises:
+            TopologyError: another option is given.
+        """
+        joined = self.joined if isinstance(self.joined, Joined) else None
+        retention = None if joined is None else joined.retention_ms
+        given = [name for name in ("key_selector", "grace") if getattr(self, name) is not None]
+        if self.joined is not None and joined != Joined(retention_ms=retention or 0):
+            given.append("joined")
         if given:
             raise TopologyError(
                 f"{method} at {caller()}: {given[0]}= is for tables, but the other side is a stream; for streams use "
-                "windows= and stream_joined="
+                "windows= and stream_joined=; of Joined they have retention(...) alone"
             )
+        return retention
 
     def as_joined(self, method: str, name: str | None) -> Joined:
-        """Combine the name, the types and the grace period."""
+        """Combine the name, the types and the grace period.
+
+        Raises:
+            TopologyError: a retention is given, which only a join of two streams has.
+        """
         grace = None if self.grace is None else to_ms(self.grace, "the grace period")
-        return said_once(method, "joined", self.joined, Joined(name=name, grace_period_ms=grace))
+        joined = said_once(method, "joined", self.joined, Joined(name=name, grace_period_ms=grace))
+        if joined.retention_ms is not None:
+            raise TopologyError(
+                f"{method} at {caller()}: Joined.retention({joined.retention_ms}) is for joins of two streams, whose "
+                "records are kept in windows; a table keeps its rows, so leave it out"
+            )
+        return joined

@@ -134,8 +134,19 @@ class Materialized(Options):
 
     @option
     def with_retention(self, retention: Duration) -> Materialized:
-        """Windows are kept for this long, counted from their start (KIP-328). Other tables are kept forever."""
-        return self._but(retention_ms=to_ms(retention, "retention"))
+        """Windows are kept for this long, counted from their start (KIP-328). Other tables are kept forever.
+
+        A store that ``Stores`` describes has a retention of its own, which holds in whatever order both are given.
+
+        >>> from penstock import Stores
+        >>> visits = Stores.persistent_window_store("visits", "1 day", "1 hour")
+        >>> Materialized.as_(visits).with_retention("2 hours").retention_ms
+        86400000
+        """
+        given = to_ms(retention, "retention")
+        return self if self.shape in _SHAPES_OF_WINDOWS else self._but(retention_ms=given)
+
+    retention = with_retention
 
     @option
     def with_segment_interval(self, segment_interval: Duration) -> Materialized:
@@ -182,6 +193,7 @@ _SHAPES: dict[type, str] = {
     WindowStoreSupplier: "timestamped_window",
     SessionStoreSupplier: "session",
 }
+_SHAPES_OF_WINDOWS = (_SHAPES[WindowStoreSupplier], _SHAPES[SessionStoreSupplier])
 
 
 def _check_for_tables(store: Supplier) -> None:

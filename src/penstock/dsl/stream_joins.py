@@ -105,7 +105,7 @@ class StreamJoins(Stream[K, V]):
             key_selector: for global tables, a function of (key, value) that gives the key to look up.
             grace: for versioned tables, how long records wait for table records that are late.
             joined: for tables: types for a repartition topic, a name, a grace period; it may also stand behind the
-                joiner, as in Kafka Streams.
+                joiner, as in Kafka Streams. For streams: ``Joined.retention`` alone.
 
         >>> from penstock import JoinWindows
         >>> from penstock.testing import pipe
@@ -208,6 +208,7 @@ class StreamJoins(Stream[K, V]):
         stream_joined: StreamJoined | None = None,
         value: Any = None,
         name: str | None = None,
+        joined: Joined | None = None,
     ) -> KStream[K, R]: ...
 
     @overload
@@ -219,6 +220,7 @@ class StreamJoins(Stream[K, V]):
         stream_joined: StreamJoined | None = None,
         value: Any = None,
         name: str | None = None,
+        joined: Joined | None = None,
     ) -> KStream[K, R]: ...
 
     def outer_join(
@@ -229,9 +231,11 @@ class StreamJoins(Stream[K, V]):
         stream_joined: StreamJoined | None = None,
         value: Any = None,
         name: str | None = None,
+        joined: Joined | None = None,
     ) -> KStream[K, Any]:
         """Every record of both streams, joined as by ``join``; one without a partner is joined with None."""
-        return self._join(nodes.OUTER, other, joiner, windows, stream_joined, value, name, TableOptions())
+        options = TableOptions(joined=joined)
+        return self._join(nodes.OUTER, other, joiner, windows, stream_joined, value, name, options)
 
     def _join(
         self,
@@ -267,9 +271,9 @@ class StreamJoins(Stream[K, V]):
                 return this._of(join_table(kind, this._joinable, other._handle, joiner, value, name, options))
             table = Handle(self._graph, other._node, other._key, other._value)
             return this._of(join_global_table(kind, this._joinable, table, joiner, value, name, options))
-        options.refuse(METHODS[kind])
+        retention = options.retention_of_streams(METHODS[kind])
         sides = this._joinable, other._joinable
-        return this._of(join_streams(kind, *sides, joiner, windows, stream_joined, value, name))
+        return this._of(join_streams(kind, *sides, joiner, windows, stream_joined, value, name, retention))
 
     @property
     def _joinable(self) -> StreamHandle:

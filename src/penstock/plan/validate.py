@@ -322,11 +322,11 @@ def _retention(node: nodes.WindowedAggregate) -> None:
 
 def _retention_of_join(node: nodes.StreamJoin) -> None:
     windows = node.windows
-    if windows.maintain_ms is not None and windows.maintain_ms < windows.retention_ms:
+    if windows.until_ms is not None and windows.until_ms < windows.retention_ms:
         raise TopologyError(
-            f"the join {node.name!r} at {node.where} keeps records for {windows.maintain_ms} ms, but join windows of "
+            f"the join {node.name!r} at {node.where} keeps records for {windows.until_ms} ms, but join windows of "
             f"{windows.size_ms} ms with {windows.grace_period_ms} ms of grace need {windows.retention_ms} ms; "
-            "leave until() out, or use a shorter grace period"
+            "leave until() or retention() out, or use a shorter grace period"
         )
 
 

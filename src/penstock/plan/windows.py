@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import ClassVar, Self
 
+from penstock.callers import warn_caller
 from penstock.durations import MAX_MS, Duration, to_ms, to_signed_ms
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, OldNameWarning
 from penstock.java_names import KafkaNames
 
 DEFAULT_MAINTAIN_MS = 24 * 60 * 60 * 1000
-"""How long KIP-94's session windows are kept unless ``until`` says otherwise."""
+"""How long windows are kept for which neither a grace period nor ``until`` was given, as before KIP-328."""
+_SEGMENTS = 3
+_MIN_SEGMENT_INTERVAL_MS = 60_000
+
+
+class KeptAWhile(KafkaNames):
+    """What windows said of their stores before KIP-328: how long these keep a window, and in which segments."""
+
+    retention_ms: int
+
+    @property
+    def maintain_ms(self) -> int:
+        """Deprecated: how long a store keeps a window by default; ``Materialized.with_retention`` sets it (KIP-328)."""
+        _old(f"{type(self).__name__}.maintain_ms", "retention_ms, or set Materialized.with_retention", "KIP-328")
+        return self.retention_ms
+
+    @property
+    def segment_interval(self) -> int:
+        """Deprecated: milliseconds that one segment of a store covers by default (KIP-328);
+        ``Materialized.with_segment_interval`` sets it."""
+        _old(f"{type(self).__name__}.segment_interval", "Materialized.with_segment_interval", "KIP-328")
+        return max(self.retention_ms // (_SEGMENTS - 1), _MIN_SEGMENT_INTERVAL_MS)
 
 
 @dataclass(frozen=True)
-class TimeWindows(KafkaNames):
+class TimeWindows(KeptAWhile):
     """Windows of one size, each beginning ``advance`` after the one before: tumbling, or hopping when they overlap.
 
     A window takes records while stream time is before its end plus the grace period (KIP-328).
@@ -29,8 +50,10 @@ class TimeWindows(KafkaNames):
     size_ms: int
     advance_ms: int
     grace_period_ms: int
-    maintain_ms: int | None = None
+    until_ms: int | None = None
     """The duration that the deprecated ``until`` has set."""
+    has_grace: bool = field(default=True, repr=False)
+    """False if no grace period was given, so that it follows from how long the windows are kept."""
 
     closes: ClassVar[bool] = True
 
@@ -54,6 +77,18 @@ class TimeWindows(KafkaNames):
         size_ms = _positive(size, "the size of windows")
         return cls(size_ms, size_ms, to_ms(grace, "the grace period"))
 
+    @classmethod
+    def of(cls, size: Duration) -> Self:
+        """Deprecated (KIP-633): windows that take late records until a day after their start, unless ``grace`` says
+        otherwise.
+
+        Raises:
+            ConfigError: the size is not positive.
+        """
+        _old("TimeWindows.of(size)", "TimeWindows.of_size_and_grace(size, grace)", "KIP-633")
+        size_ms = _positive(size, "the size of windows")
+        return cls(size_ms, size_ms, _rest(DEFAULT_MAINTAIN_MS, size_ms), has_grace=False)
+
     def advance_by(self, advance: Duration) -> Self:
         """Windows that begin every ``advance``.
 
@@ -69,8 +104,9 @@ class TimeWindows(KafkaNames):
         return replace(self, advance_ms=advance_ms)
 
     def grace(self, grace: Duration) -> Self:
-        """These windows with another grace period."""
-        return replace(self, grace_period_ms=to_ms(grace, "the grace period"))
+        """Deprecated (KIP-633): these windows with another grace period; use ``of_size_and_grace``."""
+        _old("TimeWindows.grace(grace)", "TimeWindows.of_size_and_grace(size, grace)", "KIP-633")
+        return replace(self, grace_period_ms=to_ms(grace, "the grace period"), has_grace=True)
 
     def until(self, duration: Duration) -> Self:
         """Deprecated: keep windows for so long; use ``Materialized.with_retention``.
@@ -78,7 +114,9 @@ class TimeWindows(KafkaNames):
         Raises:
             ConfigError: the duration is shorter than a window.
         """
-        return replace(self, maintain_ms=_maintained(duration, self.size_ms, "the size of the windows"))
+        until_ms = _maintained(duration, self.size_ms, "the size of the windows")
+        grace_ms = self.grace_period_ms if self.has_grace else _rest(until_ms, self.size_ms)
+        return replace(self, until_ms=until_ms, grace_period_ms=grace_ms)
 
     @property
     def needed_retention_ms(self) -> int:
@@ -86,13 +124,13 @@ class TimeWindows(KafkaNames):
         return self.size_ms + self.grace_period_ms
 
     @property
-    def retention_ms(self) -> int:
+    def retention_ms(self) -> int:  # type: ignore[override]
         """How long a store keeps a window by default."""
-        return self.needed_retention_ms if self.maintain_ms is None else self.maintain_ms
+        return self.needed_retention_ms if self.until_ms is None else self.until_ms
 
 
 @dataclass(frozen=True)
-class UnlimitedWindows(KafkaNames):
+class UnlimitedWindows(KeptAWhile):
     """One window for each key, from a start on and without an end.
 
     >>> UnlimitedWindows.of().start_on(1000)
@@ -138,7 +176,7 @@ class UnlimitedWindows(KafkaNames):
 
 
 @dataclass(frozen=True)
-class SlidingWindows(KafkaNames):
+class SlidingWindows(KeptAWhile):
     """Windows around each record: all records of a key that are at most ``time_difference`` apart, ends included.
 
     >>> SlidingWindows.of_time_difference_and_grace("10 s", "1 s")
@@ -184,13 +222,13 @@ class SlidingWindows(KafkaNames):
         return 2 * self.time_difference_ms + self.grace_period_ms
 
     @property
-    def retention_ms(self) -> int:
+    def retention_ms(self) -> int:  # type: ignore[override]
         """How long a store keeps a window by default."""
         return self.needed_retention_ms
 
 
 @dataclass(frozen=True)
-class SessionWindows(KafkaNames):
+class SessionWindows(KeptAWhile):
     """Sessions: records of a key with no more than a gap of inactivity between them.
 
     With a grace period (KIP-328) a session takes no more records when stream time is past its end by more than gap
@@ -205,8 +243,10 @@ class SessionWindows(KafkaNames):
     grace_period_ms: int
     closes: bool = True
     """Whether late records are dropped; not so in KIP-94's own form."""
-    maintain_ms: int | None = None
+    until_ms: int | None = None
     """The duration that the deprecated ``until`` has set."""
+    has_grace: bool = field(default=True, repr=False)
+    """False if no grace period was given, so that it follows from how long the sessions are kept."""
 
     @classmethod
     def of_inactivity_gap_with_no_grace(cls, inactivity_gap: Duration) -> Self:
@@ -226,11 +266,24 @@ class SessionWindows(KafkaNames):
     def inactivity_gap(cls, inactivity_gap: Duration) -> Self:
         """KIP-94's form: sessions that close only when the store no longer keeps them, see ``until``."""
         gap_ms = to_ms(inactivity_gap, "the inactivity gap")
-        return cls(gap_ms, max(DEFAULT_MAINTAIN_MS - gap_ms, 0), closes=False)
+        return cls(gap_ms, _rest(DEFAULT_MAINTAIN_MS, gap_ms), closes=False, has_grace=False)
+
+    @classmethod
+    def with_(cls, inactivity_gap: Duration) -> Self:
+        """Deprecated (KIP-633): sessions that take late records until a day after their end, unless ``grace`` says
+        otherwise.
+
+        Raises:
+            ConfigError: the gap is negative.
+        """
+        _old("SessionWindows.with_(gap)", "SessionWindows.of_inactivity_gap_and_grace(gap, grace)", "KIP-633")
+        gap_ms = to_ms(inactivity_gap, "the inactivity gap")
+        return cls(gap_ms, _rest(DEFAULT_MAINTAIN_MS, gap_ms), has_grace=False)
 
     def grace(self, grace: Duration) -> Self:
-        """These sessions with another grace period."""
-        return replace(self, grace_period_ms=to_ms(grace, "the grace period"), closes=True)
+        """Deprecated (KIP-633): these sessions with another grace period; use ``of_inactivity_gap_and_grace``."""
+        _old("SessionWindows.grace(grace)", "SessionWindows.of_inactivity_gap_and_grace(gap, grace)", "KIP-633")
+        return replace(self, grace_period_ms=to_ms(grace, "the grace period"), closes=True, has_grace=True)
 
     def until(self, duration: Duration) -> Self:
         """Deprecated: keep sessions for so long; use ``Materialized.with_retention``.
@@ -238,10 +291,9 @@ class SessionWindows(KafkaNames):
         Raises:
             ConfigError: the duration is shorter than the gap.
         """
-        maintain_ms = _maintained(duration, self.inactivity_gap_ms, "the inactivity gap")
-        if self.closes:
-            return replace(self, maintain_ms=maintain_ms)
-        return replace(self, maintain_ms=maintain_ms, grace_period_ms=maintain_ms - self.inactivity_gap_ms)
+        until_ms = _maintained(duration, self.inactivity_gap_ms, "the inactivity gap")
+        grace_ms = self.grace_period_ms if self.has_grace else _rest(until_ms, self.inactivity_gap_ms)
+        return replace(self, until_ms=until_ms, grace_period_ms=grace_ms)
 
     @property
     def final_after_ms(self) -> int:
@@ -254,16 +306,16 @@ class SessionWindows(KafkaNames):
         return self.inactivity_gap_ms + (self.grace_period_ms if self.closes else 0)
 
     @property
-    def retention_ms(self) -> int:
+    def retention_ms(self) -> int:  # type: ignore[override]
         """How long a store keeps a session by default."""
-        return self.inactivity_gap_ms + self.grace_period_ms if self.maintain_ms is None else self.maintain_ms
+        return self.inactivity_gap_ms + self.grace_period_ms if self.until_ms is None else self.until_ms
 
 
 Windows = TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows
 
 
 @dataclass(frozen=True)
-class JoinWindows(KafkaNames):
+class JoinWindows(KeptAWhile):
     """How far apart in time two records may be to be joined, both ends included, and how long the join waits.
 
     A record of the right side fits one of the left side when it is at most ``before`` earlier and at most ``after``
@@ -277,8 +329,10 @@ class JoinWindows(KafkaNames):
     before_ms: int
     after_ms: int
     grace_period_ms: int
-    maintain_ms: int | None = None
+    until_ms: int | None = None
     """The duration that the deprecated ``until`` has set."""
+    has_grace: bool = field(default=True, repr=False)
+    """False if no grace period was given, so that it follows from how long the records are kept."""
 
     @classmethod
     def of_time_difference_with_no_grace(cls, time_difference: Duration) -> Self:
@@ -294,6 +348,21 @@ class JoinWindows(KafkaNames):
         """
         reach = to_ms(time_difference, "the time difference of join windows")
         return cls(reach, reach, to_ms(grace, "the grace period"))
+
+    @classmethod
+    def of(cls, time_difference: Duration) -> Self:
+        """Deprecated (KIP-633): records at most so far apart; late records find their partners for a day, unless
+        ``grace`` says otherwise.
+
+        A record of a left or outer join that finds no partner waits as long, as with today's windows.
+
+        Raises:
+            ConfigError: the time difference is negative.
+        """
+        now = "JoinWindows.of_time_difference_and_grace(difference, grace)"
+        _old("JoinWindows.of(difference)", now, "KIP-633")
+        reach = to_ms(time_difference, "the time difference of join windows")
+        return cls(reach, reach, _rest(DEFAULT_MAINTAIN_MS, 2 * reach), has_grace=False)
 
     def before(self, time_difference: Duration) -> JoinWindows:
         """Records of the right side at most so much earlier; a negative number means that they must be later.
@@ -312,21 +381,30 @@ class JoinWindows(KafkaNames):
         return self._reaching(replace(self, after_ms=to_signed_ms(time_difference, "the time after of join windows")))
 
     def grace(self, grace: Duration) -> JoinWindows:
-        """These windows with another grace period: how long late records find their partners (KIP-328).
+        """Deprecated (KIP-633): these windows with another grace period, for which late records find their partners.
+        Use ``of_time_difference_and_grace``.
 
         Raises:
             ConfigError: it is negative.
         """
-        return replace(self, grace_period_ms=to_ms(grace, "the grace period"))
+        now = "JoinWindows.of_time_difference_and_grace(difference, grace)"
+        _old("JoinWindows.grace(grace)", now, "KIP-633")
+        return replace(self, grace_period_ms=to_ms(grace, "the grace period"), has_grace=True)
 
     def until(self, duration: Duration) -> JoinWindows:
-        """Deprecated, and without effect: records are kept for as long as size and grace period need (KIP-328), which
-        must not be longer than this.
+        """Deprecated: records are kept for as long as size and grace period need (KIP-328), which must not be longer
+        than this. Without a grace period, late records find their partners for as long as this.
 
         Raises:
             ConfigError: the duration is shorter than from the earliest to the latest record that fits.
         """
-        return replace(self, maintain_ms=_maintained(duration, self.size_ms, "the size of the windows"))
+        _old("until", "Joined.retention, or a grace period", "KIP-328")
+        return self.kept_for(_enough(duration, self.size_ms, "the size of the windows"))
+
+    def kept_for(self, until_ms: int) -> JoinWindows:
+        """These windows with what ``until`` or ``Joined.retention`` says."""
+        grace_ms = self.grace_period_ms if self.has_grace else _rest(until_ms, self.size_ms)
+        return replace(self, until_ms=until_ms, grace_period_ms=grace_ms)
 
     @staticmethod
     def _reaching(windows: JoinWindows) -> JoinWindows:
@@ -335,7 +413,8 @@ class JoinWindows(KafkaNames):
                 f"join windows from {windows.before_ms} ms before to {windows.after_ms} ms after a record are empty; "
                 "before and after must not be negative together"
             )
-        return windows
+        kept_ms = DEFAULT_MAINTAIN_MS if windows.until_ms is None else windows.until_ms
+        return windows if windows.has_grace else replace(windows, grace_period_ms=_rest(kept_ms, windows.size_ms))
 
     @property
     def size_ms(self) -> int:
@@ -343,7 +422,7 @@ class JoinWindows(KafkaNames):
         return self.before_ms + self.after_ms
 
     @property
-    def retention_ms(self) -> int:
+    def retention_ms(self) -> int:  # type: ignore[override]
         """How long records are kept, which limits how late a record may be and still be joined."""
         return self.size_ms + self.grace_period_ms
 
@@ -377,9 +456,23 @@ def _positive(duration: Duration, what: str) -> int:
 
 
 def _maintained(duration: Duration, least: int, of_what: str) -> int:
-    """Check and return the duration of an ``until``."""
-    warnings.warn("until is deprecated, use Materialized.with_retention (KIP-328)", DeprecationWarning, stacklevel=3)
+    """Check and return the duration of an ``until``, and warn of it."""
+    _old("until", "Materialized.with_retention", "KIP-328")
+    return _enough(duration, least, of_what)
+
+
+def _enough(duration: Duration, least: int, of_what: str) -> int:
     ms = to_ms(duration, "the retention")
     if ms < least:
         raise ConfigError(f"windows must be kept for at least {of_what} ({least} ms), got {duration!r} ({ms} ms)")
     return ms
+
+
+def _rest(kept_ms: int, size_ms: int) -> int:
+    """The grace period of windows that were not given any: what is left of the time for which they are kept."""
+    return max(kept_ms - size_ms, 0)
+
+
+def _old(name: str, now: str, by: str) -> None:
+    """Warn of a deprecated name."""
+    warn_caller(f"{name} is deprecated ({by}); use {now}", OldNameWarning)

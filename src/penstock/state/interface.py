@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 from weakref import WeakSet
 
-from penstock.errors import StoreError
+from penstock.errors import ConfigError, OldNameWarning, StoreError
 
 RestoreCallback = Callable[[bytes, bytes | None], object]
 """Called with each key and value while a store is restored; the value is None for a deleted key."""
@@ -46,7 +46,7 @@ the newest commit in the store."""
 class IsolationLevel(Enum):
     """What reads see of uncommitted transactions (KIP-892). At every level, a transaction reads its own writes.
 
-    >>> IsolationLevel.of("exactly_once"), IsolationLevel.of("at_least_once")
+    >>> IsolationLevel.of("exactly_once_v2"), IsolationLevel.of("at_least_once")
     (<IsolationLevel.READ_COMMITTED: 'read_committed'>, <IsolationLevel.READ_UNCOMMITTED: 'read_uncommitted'>)
     """
 
@@ -58,8 +58,23 @@ class IsolationLevel(Enum):
 
     @classmethod
     def of(cls, processing_guarantee: str) -> IsolationLevel:
-        """The level of an application: ``READ_COMMITTED`` under exactly once, ``READ_UNCOMMITTED`` otherwise."""
-        return cls.READ_COMMITTED if processing_guarantee == "exactly_once" else cls.READ_UNCOMMITTED
+        """The level of an application: ``READ_COMMITTED`` under ``exactly_once`` (Kafka's ``exactly_once_v2``), and
+        ``READ_UNCOMMITTED`` under ``at_least_once``.
+
+        Raises:
+            ConfigError: the guarantee is another one.
+        """
+        found = _LEVELS.get(processing_guarantee)
+        if found is None:
+            raise ConfigError(f"processing_guarantee must be one of {', '.join(_LEVELS)}; got {processing_guarantee!r}")
+        return found
+
+
+_LEVELS = {
+    "exactly_once": IsolationLevel.READ_COMMITTED,
+    "exactly_once_v2": IsolationLevel.READ_COMMITTED,
+    "at_least_once": IsolationLevel.READ_UNCOMMITTED,
+}
 
 
 class StateStoreContext:
@@ -274,7 +289,7 @@ def _warn_of_flush(kind: type[StateStore]) -> None:
         _warned.add(kind)
         text = f"{kind.__name__}.flush() is deprecated (KIP-892): a state store has commit(changelog_offsets)"
         place = _where(kind)
-        warnings.warn_explicit(text, DeprecationWarning, *place, module=kind.__module__)
+        warnings.warn_explicit(text, OldNameWarning, *place, module=kind.__module__)
 
 
 def _where(kind: type) -> tuple[str, int]:

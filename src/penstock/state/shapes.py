@@ -225,6 +225,12 @@ class SessionStore(StateStore, Generic[K, V]):
     ) -> Iterator[tuple[SessionKey, V]]:
         """The sessions of ``find_sessions_in_range``, backwards."""
 
+    def find_sessions_to_merge(
+        self, key: K, earliest_session_end_time: int, latest_session_start_time: int
+    ) -> Iterator[tuple[SessionKey, V]]:
+        """The sessions of ``find_sessions``, under the name that KIP-94 gives them."""
+        return self.find_sessions(key, earliest_session_end_time, latest_session_start_time)
+
     def remove(self, session: SessionKey) -> None:
         """Remove a session."""
         self.put(session, None)
@@ -282,6 +288,10 @@ class VersionedKeyValueStore(StateStore, Generic[K, V]):
     """The result of ``put`` for the latest version."""
     NOT_PUT = -(2**63)
     """The result of ``put`` for a version that is older than the history."""
+    PUT_RETURN_CODE_VALID_TO_UNDEFINED = VALID_TO_UNDEFINED
+    """The name of ``VALID_TO_UNDEFINED`` in Kafka Streams."""
+    PUT_RETURN_CODE_NOT_PUT = NOT_PUT
+    """The name of ``NOT_PUT`` in Kafka Streams."""
 
     @abstractmethod
     def put(self, key: K, value: V | None, timestamp: int) -> int:
