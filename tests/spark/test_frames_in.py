@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock import StreamsBuilder, Topology, consume
+from penstock import StreamsBuilder, Topology, consume, schema_of
 from penstock.engine.spark.streams import Streams
 from penstock.errors import ConfigError, QueryError, TopologyError
 from penstock.log.file.log import FileLog
@@ -204,11 +205,71 @@ def test_the_same_topology_runs_as_a_batch_over_a_dataframe_with_an_end(spark: A
     assert records(tmp_path, "out", key=str, value=int) == [("a", 1), ("b", 1), ("a", 2)]
 
 
+def test_a_key_of_several_columns_and_headers_come_in_live_and_in_a_batch(spark: Any, tmp_path: Path):
+    def sale(shop: str, n: int, second: int, *headers: tuple[str, str]) -> dict[str, Any]:
+        pairs = [{"key": name, "value": base64.b64encode(text.encode()).decode()} for name, text in headers]
+        return {"shop": shop, "day": "2026-01-01", "n": n, "at": row(None, 0, second)["at"], "h": pairs}
+
+    columns = "shop string, day date, n int, at timestamp, h array<struct<key: string, value: binary>>"
+    put(tmp_path / "in", "1", sale("x", 1, 1, ("who", "ann"), ("who", "bob")), sale("y", 2, 2), sale("x", 3, 3))
+    builder = StreamsBuilder()
+    named = {"name": "sales", "key": ["shop", "day"], "timestamp": "at", "headers": "h", "partitions": 2}
+    sales = builder.stream(files(spark, tmp_path / "in", columns), **named)
+    sales.to("out")
+    totals = sales.map_values(lambda v: v["n"], value=int).group_by_key(value=int).reduce(lambda a, b: a + b, "totals")
+    totals.to_stream().select_key(lambda key, n: f"{key['shop']} {key['day']:%d.%m.%Y}", key=str).to("totals")
+    topology = builder.build()
+    expected = [("x", 1, [("who", b"ann"), ("who", b"bob")]), ("x", 3, []), ("y", 2, [])]
+
+    def told(key: Any, value: Any, headers: Any) -> tuple[Any, ...]:
+        assert (key["day"], set(value)) == (date(2026, 1, 1), {"shop", "day", "n", "at"})
+        return key["shop"], value["n"], [tuple(pair) for pair in headers or ()]
+
+    with start(topology, tmp_path, spark, statestore_cache_max_bytes=0) as streams:
+        streams.process_all_available()
+    kinds = schema_of("shop-sales-source", log=tmp_path / "log")
+    live = [told(one.key, one.value, one.headers) for one in consume("out", kinds.key, kinds.value, tmp_path / "log")]
+    assert sorted(live, key=str) == expected
+    sums = [("x 01.01.2026", 1), ("x 01.01.2026", 4), ("y 01.01.2026", 2)]
+    assert sorted(records(tmp_path, "totals", key=str, value=int)) == sums
+
+    rows = spark.read.schema(columns).json(str(tmp_path / "in"))
+    with topology.run_batch(spark, {"sales": rows}, statestore_cache_max_bytes=0) as result:
+        found = [one.asDict(recursive=True) for one in result.dataframe("out").collect()]
+        batch = [told(one["key"], one["value"], [pair.values() for pair in one["headers"] or ()]) for one in found]
+        assert sorted(batch, key=str) == expected
+        assert sorted((one["key"], one["value"]) for one in result.dataframe("totals").collect()) == sums
+
+
+def test_a_batch_takes_a_key_of_several_columns_and_headers_that_are_named_where_it_runs(spark: Any):
+    builder = StreamsBuilder()
+    builder.stream("sales", key=dict, value=int).group_by_key().count("counts").to_stream().to("out")
+    shown = spark.sql("select 'x' shop, 1 floor, 7 n, timestamp '2026-01-01' at, array(struct('who', x'61')) h")
+    rows = shown.toDF("shop", "floor", "n", "at", "h")
+    given = {"key": ["shop", "floor"], "value": "n", "timestamp": "at", "partitions": 3}
+    with builder.build().run_batch(spark, {"sales": rows}, **given) as result:
+        [one] = result.dataframe("out").collect()
+    assert (json.loads(one["key"]), one["value"]) == ({"shop": "x", "floor": 1}, 1)
+    for wrong, message in (
+        ({"key": []}, 'key is the name of a column, or several: \\["shop", "day"\\]; got \\[\\]'),
+        ({"key": ["shop", "shop"]}, "key is the name of a column, or several"),
+        ({"key": ["shop", "flor"]}, "key names column 'flor', which the DataFrame does not have \\(did you mean 'floor'"),
+        ({"headers": "n"}, "the column 'n' with the headers must be an array<struct<key: string, value: binary>>"),
+        ({"headers": "x"}, "headers names column 'x', which the DataFrame does not have"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            builder.build().run_batch(spark, {"sales": rows}, **(given | wrong))
+
+
 REFUSED: dict[str, tuple[Callable[[StreamsBuilder, Any, Any], Any], str]] = {
     "no name": (lambda b, s, f: b.stream(f, key="k"), 'a DataFrame needs a name, such as name="orders"'),
     "batch": (lambda b, s, f: b.stream(s.range(3), name="n"), "this DataFrame is not a stream. Read it with spark.re"),
     "column": (lambda b, s, f: b.stream(f, name="n", key="kk"), "key= is the name of a column of the DataFrame; got"),
     "type": (lambda b, s, f: b.stream(f, name="n", key=str), "key= is the name of a column of the DataFrame; got"),
+    "keys": (lambda b, s, f: b.stream(f, name="n", key=["k", "k"]), "key= is the name of a column, or several: key="),
+    "a map in a key": (lambda b, s, f: b.stream(f, name="n", key=["k", "m"]), "column 'm' is of type map"),
+    "headers": (lambda b, s, f: b.stream(f, name="n", headers="n"), "the column 'n' with the headers must be an arr"),
+    "headers of a topic": (lambda b, s, f: b.stream("t", headers="n"), "headers= is for a streaming DataFrame"),
     "table": (lambda b, s, f: b.table(f, name="n"), "a table has keys; name their column: key="),
     "reset": (lambda b, s, f: b.stream(f, name="n", offset_reset="latest"), "offset_reset= is for topics"),
     "order": (lambda b, s, f: b.stream(f, name="n", order="x"), "order is the column that says in which order rows"),

@@ -97,7 +97,7 @@ class StreamsBuilder(GlobalSources):
     def stream(
         self,
         topic: DataFrame,
-        key: str | None = None,
+        key: str | Sequence[str] | None = None,
         value: str | type[Any] | None = None,
         timestamp: str | None = None,
         name: str | None = None,
@@ -106,6 +106,7 @@ class StreamsBuilder(GlobalSources):
         order: str | Sequence[str] | None = None,
         partitions: int | None = None,
         trigger: Duration | None = None,
+        headers: str | None = None,
     ) -> KStream[Any, Any]: ...
 
     def stream(
@@ -121,6 +122,7 @@ class StreamsBuilder(GlobalSources):
         order: str | Sequence[str] | None = None,
         partitions: int | None = None,
         trigger: Duration | None = None,
+        headers: str | None = None,
     ) -> KStream[Any, Any]:
         """The records of one or more topics, or the rows of a streaming DataFrame, as a stream.
 
@@ -150,10 +152,13 @@ class StreamsBuilder(GlobalSources):
             partitions: how many partitions the topic of a DataFrame gets; by default 8, or as many as the topics have
                 with which it is joined.
             trigger: how often rows of a DataFrame are looked for; by default as soon as the last ones are there.
+            headers: the column of a DataFrame with the records' headers, an
+                ``array<struct<key: string, value: binary>>``; by default records have none.
 
-        Of a DataFrame ``key``, ``value`` and ``timestamp`` name columns, as for :func:`penstock.write`; ``value`` may
-        also be the type that whole rows are read as. ``name`` is needed, and stays the same in later versions of the
-        program: the rows and the query's progress are kept under it.
+        Of a DataFrame ``key``, ``value`` and ``timestamp`` name columns, as for :func:`penstock.write`; several columns
+        are a key together, which functions get as a dict. ``value`` may also be the type that whole rows are read as.
+        ``name`` is needed, and stays the same in later versions of the program: the rows and the query's progress are
+        kept under it.
 
         Raises:
             TopologyError: there is no topic, ``offset_reset`` is none of these, or something was said twice; of a
@@ -161,7 +166,7 @@ class StreamsBuilder(GlobalSources):
             ConfigError: a topic cannot keep a column of the DataFrame.
         """
         given = taken(
-            "stream", topic, key, value, timestamp, timestamp_unit, name, order, partitions, trigger,
+            "stream", topic, key, value, timestamp, timestamp_unit, name, order, partitions, trigger, headers,
             offset_reset=offset_reset, consumed=consumed,
         )  # fmt: skip
         topic, key, value, timestamp, timestamp_unit, frame = given
@@ -262,7 +267,7 @@ class StreamsBuilder(GlobalSources):
     def table(
         self,
         topic: DataFrame,
-        key: str,
+        key: str | Sequence[str],
         value: str | type[Any] | None = None,
         store: str | Materialized | None = None,
         materialized: Materialized | None = None,
@@ -273,6 +278,7 @@ class StreamsBuilder(GlobalSources):
         order: str | Sequence[str] | None = None,
         partitions: int | None = None,
         trigger: Duration | None = None,
+        headers: str | None = None,
     ) -> KTable[Any, Any]: ...
 
     def table(
@@ -290,6 +296,7 @@ class StreamsBuilder(GlobalSources):
         order: str | Sequence[str] | None = None,
         partitions: int | None = None,
         trigger: Duration | None = None,
+        headers: str | None = None,
     ) -> KTable[Any, Any]:
         """The records of a topic as a table: each is the newest value of its key, a null value deletes it.
 
@@ -305,7 +312,7 @@ class StreamsBuilder(GlobalSources):
                 said twice.
         """
         taken_ = taken(
-            "table", topic, key, value, timestamp, timestamp_unit, name, order, partitions, trigger,
+            "table", topic, key, value, timestamp, timestamp_unit, name, order, partitions, trigger, headers,
             offset_reset=offset_reset, consumed=consumed,
         )  # fmt: skip
         topic, key, value, timestamp, timestamp_unit, frame = taken_

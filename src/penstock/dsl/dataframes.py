@@ -45,6 +45,7 @@ def taken(
     order: str | Sequence[str] | None,
     partitions: int | None,
     trigger: Duration | None,
+    headers: str | None,
     **others: Any,
 ) -> Taken:
     """What a source is given, where a DataFrame may stand in place of the topic.
@@ -58,7 +59,8 @@ def taken(
         ConfigError: a column is missing or has the wrong type, or a topic cannot keep it.
     """
     if not hasattr(topic, "isStreaming"):
-        for what, given in {"order": order, "partitions": partitions, "trigger": trigger}.items():
+        given_for_frames = {"order": order, "partitions": partitions, "trigger": trigger, "headers": headers}
+        for what, given in given_for_frames.items():
             if given is not None:
                 raise TopologyError(
                     f"{method} at {caller()}: {what}= is for a streaming DataFrame; got {what}={show(given)} and topic "
@@ -76,8 +78,15 @@ def taken(
             f"{method} at {caller()}: this DataFrame is not a stream. Read it with spark.readStream; a DataFrame with "
             "an end goes into a topic (penstock.write), or in place of one into topology.run_batch"
         )
-    columns = {"key": key, "timestamp": timestamp} | ({"value": value} if isinstance(value, str) else {})
-    for what, column in columns.items():
+    keys = tuple(key) if isinstance(key, list | tuple) else key
+    if isinstance(keys, tuple) and (not keys or len(set(map(str, keys))) < len(keys)):
+        raise TopologyError(
+            f'{method} at {caller()}: key= is the name of a column, or several: key=["shop", "day"]; got {show(key)}'
+        )
+    columns = [("key", column) for column in (keys if isinstance(keys, tuple) else [keys])]
+    columns += [("timestamp", timestamp), ("headers", headers)]
+    columns += [("value", value)] if isinstance(value, str) else []
+    for what, column in columns:
         if column is not None and (not isinstance(column, str) or column not in topic.columns):
             hint = nearest(column, topic.columns) if isinstance(column, str) else ""
             raise TopologyError(
@@ -89,20 +98,21 @@ def taken(
         raise TopologyError(f"{method} at {caller()}: {why}; name their column: key=")
     frame = FrameSource(
         name=_named(method, name),
-        key=key,
+        key=keys,
         value=value if isinstance(value, str) else None,
         timestamp=timestamp,
         timestamp_unit=timestamp_unit,
+        headers=headers,
         order=_order(method, order, topic.columns),
         partitions=_partitions(method, partitions),
         trigger_ms=None if trigger is None else to_ms(trigger, f"{method}: trigger"),
         frame=topic,
     )
     unit_named(timestamp_unit, f"{method}: timestamp_unit")
-    keys, values = _types_of(method, frame)
+    key_type, values = _types_of(method, frame)
     if value is not None and not isinstance(value, str):
         values = of(value, "value")
-    return Taken(frame.name, keys, values, None, None, frame)
+    return Taken(frame.name, key_type, values, None, None, frame)
 
 
 def _types_of(method: str, frame: FrameSource) -> tuple[Serde, Serde]:

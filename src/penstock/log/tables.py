@@ -151,7 +151,7 @@ class Chosen(NamedTuple):
             _check_headers(schema.field(self.headers).type, self.headers, self.method)
         columns = self._columns(schema)
         keys, values = (serde_of(columns[part].type) if part in columns else BYTES for part in ("key", "value"))
-        as_json = list(self._keys()) if keys is JSON else []
+        as_json = list(self.keys) if keys is JSON else []
         as_json += self._in_rows(schema) if self.value is None else [self.value] if values is JSON else []
         for name in as_json:
             json_columns.check(schema.field(name).type, str(name), self.method)
@@ -171,16 +171,18 @@ class Chosen(NamedTuple):
 
     def names(self) -> list[str]:
         """The columns that are named."""
-        return [name for name in (*self._keys(), self.value, self.timestamp, self.headers) if name is not None]
+        return [name for name in (*self.keys, self.value, self.timestamp, self.headers) if name is not None]
 
-    def _keys(self) -> tuple[str, ...]:
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns that the keys are made of."""
         return self.key if isinstance(self.key, tuple) else () if self.key is None else (self.key,)
 
     def _columns(self, schema: Any) -> dict[str, Any]:
         """The fields that keys and values are; a struct of several columns."""
         found = {}
         if self.key is not None:
-            found["key"] = _struct(schema, self._keys()) if isinstance(self.key, tuple) else schema.field(self.key)
+            found["key"] = _struct(schema, self.keys) if isinstance(self.key, tuple) else schema.field(self.key)
         found["value"] = _struct(schema, self._in_rows(schema)) if self.value is None else schema.field(self.value)
         return found
 

@@ -27,9 +27,10 @@ class FrameSource:
 
     Attributes:
         name: names the step, its topic and its query.
-        key: the column with the keys; None for no keys.
+        key: the column with the keys, or several that are a key together; None for no keys.
         value: the column with the values; None for the whole row.
         timestamp: the column with the times; None for the present time.
+        headers: the column with the headers; None for none.
         order: the columns of the partition and of the offset by which the rows of a micro-batch are ordered.
         partitions: how many partitions its topic gets; None to choose it.
         trigger_ms: how often the query looks for rows; None for as soon as it can.
@@ -37,14 +38,20 @@ class FrameSource:
     """
 
     name: str
-    key: str | None
+    key: str | tuple[str, ...] | None
     value: str | None
     timestamp: str | None
     timestamp_unit: str | None = None
+    headers: str | None = None
     order: tuple[str | None, str | None] = (None, None)
     partitions: int | None = None
     trigger_ms: int | None = None
     frame: Any = field(default=None, repr=False)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns that the keys are made of."""
+        return self.key if isinstance(self.key, tuple) else () if self.key is None else (self.key,)
 
     @property
     def shown(self) -> str:

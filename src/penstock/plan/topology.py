@@ -298,11 +298,12 @@ class Topology(Declarations):
         spark: SparkSession,
         sources: Mapping[str, DataFrame] | None = None,
         *,
-        key: Mapping[str, str] | str | None = None,
+        key: Mapping[str, str | Sequence[str]] | str | Sequence[str] | None = None,
         value: Mapping[str, str] | str | None = None,
         timestamp: Mapping[str, str] | str | None = None,
         order: Mapping[str, str | Sequence[str]] | str | Sequence[str] | None = None,
         timestamp_unit: Mapping[str, str] | str | None = None,
+        headers: Mapping[str, str] | str | None = None,
         log: Log | Kafka | Path | str | None = None,
         partitions: int | None = None,
         stores: Iterable[str] | None = None,
@@ -321,7 +322,8 @@ class Topology(Declarations):
         Args:
             spark: the session to run on.
             sources: by topic the DataFrame that is read in its place. The other topics are read from the log.
-            key: the column with the keys, by topic or one name for all; by default records have none.
+            key: the column with the keys, by topic or one name for all; by default records have none. Several columns
+                are a key together.
             value: the column with the values; by default all columns, as one JSON object.
             timestamp: the column with the times, as :func:`penstock.write` takes it; by default every row has the time
                 of the run.
@@ -329,6 +331,8 @@ class Topology(Declarations):
                 offset in it. By default rows are taken by their times, and equal ones by their columns.
             timestamp_unit: what times that are numbers count since 1970: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``;
                 milliseconds by default.
+            headers: the column with the headers, an ``array<struct<key: string, value: binary>>``; by default records
+                have none.
             log: where the topics are that do not come as DataFrames.
             partitions: how many partitions the DataFrames' topics have, and so how many tasks there are; by default 8,
                 or as many as the topics of the log have with which they are joined.
@@ -353,7 +357,7 @@ class Topology(Declarations):
         from penstock.engine.batch.arguments import Columns
         from penstock.engine.batch.run import Role, run_batch
 
-        columns = Columns(key, value, timestamp, order, timestamp_unit)
+        columns = Columns(key, value, timestamp, order, timestamp_unit, headers)
         role = Role(application_id, batch, seed, then)
         frames = {} if sources is None else sources
         return run_batch(self, spark, frames, columns, role, log, partitions, stores, **settings)
@@ -363,11 +367,12 @@ class Topology(Declarations):
         application_id: str,
         topic: str | None = None,
         *,
-        key: str | None = None,
+        key: str | Sequence[str] | None = None,
         value: str | None = None,
         timestamp: str | None = None,
         order: str | Sequence[str] | None = None,
         timestamp_unit: str | None = None,
+        headers: str | None = None,
         log: Log | Kafka | Path | str | None = None,
         partitions: int | None = None,
         name: str | None = None,
@@ -386,6 +391,7 @@ class Topology(Declarations):
             timestamp: as for ``run_batch``.
             order: as for ``run_batch``.
             timestamp_unit: as for ``run_batch``.
+            headers: as for ``run_batch``.
             log: as for ``run_batch``.
             partitions: as for ``run_batch``.
             name: that of the query, which stays the same when the query is started again. By default Spark's id of
@@ -405,7 +411,7 @@ class Topology(Declarations):
         from penstock.engine.batch.arguments import Columns
         from penstock.engine.batch.queries import batches
 
-        columns = Columns(key, value, timestamp, order, timestamp_unit)
+        columns = Columns(key, value, timestamp, order, timestamp_unit, headers)
         return batches(self, application_id, topic, columns, name, log=log, partitions=partitions, **settings)
 
     def _repr_html_(self) -> str:

@@ -12,6 +12,7 @@ from pyspark.sql import types as spark
 from penstock.engine.batch.names import BatchName
 from penstock.engine.spark.frame_types import written_schema
 from penstock.errors import ConfigError
+from penstock.log.produce import key_columns
 from penstock.log.tables import Chosen
 from penstock.messages import nearest, show
 from penstock.plan.dataframes import FrameSource
@@ -22,6 +23,9 @@ from penstock.times import unit_named
 
 Named = Mapping[str, str] | str | None
 """A column of each topic's DataFrame; one name for all."""
+
+Keys = Mapping[str, str | Sequence[str]] | str | Sequence[str] | None
+"""A column of each topic's DataFrame, or several that are a key together."""
 
 Order = Mapping[str, str | Sequence[str]] | str | Sequence[str] | None
 
@@ -50,10 +54,9 @@ class Source:
     partition: str | None = None
 
     @property
-    def key(self) -> str | None:
-        """The column with the keys."""
-        assert not isinstance(self.chosen.key, tuple)
-        return self.chosen.key
+    def keys(self) -> tuple[str, ...]:
+        """The columns that the keys are made of."""
+        return self.chosen.keys
 
     @property
     def used(self) -> list[str]:
@@ -65,11 +68,12 @@ class Source:
 class Columns:
     """The roles of DataFrames' columns, by topic or for all; see ``Topology.run_batch``."""
 
-    key: Named = None
+    key: Keys = None
     value: Named = None
     timestamp: Named = None
     order: Order = None
     timestamp_unit: Named = None
+    headers: Named = None
 
     def check(self, method: str, topics: Collection[str]) -> None:
         """Raise ``ConfigError`` for values that cannot name columns of DataFrames for these topics."""
@@ -84,6 +88,8 @@ class Columns:
             for one in by_topic.values() if isinstance(given, Mapping) else [given]:
                 if name == "order":
                     _order(method, one)
+                elif name == "key":
+                    key_columns(one, method)
                 elif name == "timestamp_unit":
                     unit_named(one, f"{method}: timestamp_unit")
                 elif one is not None and not isinstance(one, str):
@@ -101,7 +107,7 @@ class Columns:
             if topic not in topics or not isinstance(step.outside, FrameSource):
                 continue
             said = step.outside
-            more = {name: getattr(said, name) for name in ("key", "value", "timestamp", "timestamp_unit")}
+            more = {name: getattr(said, name) for name in ("key", "value", "timestamp", "timestamp_unit", "headers")}
             partition, offset = said.order
             more["order"] = (partition, offset) if partition is not None else offset
             for name, column in more.items():
@@ -229,18 +235,19 @@ def _check_frame(topology: Topology, topic: str, frame: Any) -> None:
 
 def _source(topic: str, frame: Any, named: dict[str, Any]) -> Source:
     method = f"run_batch: topic {topic!r}"
-    key, value, timestamp = named["key"], named["value"], named["timestamp"]
+    value, unit = named["value"], named["timestamp_unit"]
+    chosen = Chosen(method, key_columns(named["key"], method), value, named["timestamp"], unit, named["headers"])
     partition, offset = _order(method, named["order"])
-    for what, name in [*named.items(), ("order", partition), ("order", offset)]:
-        if what not in ("order", "timestamp_unit") or name in (partition, offset):
-            _check_column(method, what, name, frame.columns)
+    columns = [("key", name) for name in chosen.keys]
+    columns += [(what, named[what]) for what in ("value", "timestamp", "headers")]
+    for what, name in [*columns, ("order", partition), ("order", offset)]:
+        _check_column(method, what, name, frame.columns)
     _check_type(method, frame, partition, spark.IntegralType, "a partition is a whole number. Convert it (cast('int'))")
     _check_type(method, frame, offset, _IN_ORDER, "take whole numbers or times. Convert it (cast('bigint'))")
-    used = frame.columns if value is None else [name for name in (key, value, timestamp) if name is not None]
+    used = frame.columns if value is None else chosen.names()
     schema = written_schema(frame.schema, used := list(dict.fromkeys(used)))
-    chosen = Chosen(method, key, value, timestamp, named["timestamp_unit"])
     chosen.types(_fields(schema, used))
-    kept = used if value is None else [name for name in used if name in (key, value)]
+    kept = used if value is None else [name for name in used if name in (*chosen.keys, value, chosen.headers)]
     return Source(topic, frame, chosen, _fields(schema, kept), offset, partition)
 
 

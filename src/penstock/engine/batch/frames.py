@@ -75,12 +75,12 @@ def rows_of(source: Source, of: RowsOf, tasks: int, is_alone: bool, meetings: Me
 
 def places(source: Source, of: RowsOf) -> list[Any]:
     """Return the sort columns of a DataFrame's rows in a task."""
-    time, key = source.chosen.timestamp, source.key
-    names = [name for name in (time, key) if name is not None and name in source.used]
+    first = [source.chosen.timestamp, *source.keys]
+    names = [name for name in dict.fromkeys(first) if name is not None and name in source.used]
     names += [name for name in source.used if name not in names]
     fields = {field.name: field.dataType for field in source.frame.schema}
-    first = [] if source.offset is None else ["seq"]
-    return [f.col(name) for name in (*first, "timestamp")] + [
+    arrived = [] if source.offset is None else ["seq"]
+    return [f.col(name) for name in (*arrived, "timestamp")] + [
         sortable(f.col(of.column)[name], fields[name]) for name in names
     ]
 
@@ -155,14 +155,16 @@ def partition_of(source: Source, tasks: int) -> Any:
         return f.lit(0)
     fields = [(name, source.frame.schema[name].dataType) for name in source.used]
     spread = f.pmod(f.xxhash64(*(sortable(quoted(name), kind) for name, kind in fields)), f.lit(tasks)).cast("int")
-    if source.key is None:
+    if not source.keys:
         return spread
-    key = quoted(source.key)
-    chosen = Chosen(source.chosen.method, source.key, source.key, None)
-    types = pa.schema([source.schema.field(source.key)])
+    is_one = isinstance(source.chosen.key, str)
+    key = quoted(source.keys[0]) if is_one else f.struct(*map(quoted, source.keys))
+    chosen = Chosen(source.chosen.method, source.chosen.key, source.keys[0], None)
+    types = pa.schema([source.schema.field(name) for name in source.keys])
 
     def placed(keys: pa.Array) -> pa.Array:
-        encoded = chosen.encode(pa.record_batch([keys], types.names).cast(types)).key
+        rows = pa.record_batch([keys], types.names) if is_one else pa.RecordBatch.from_struct_array(keys)
+        encoded = chosen.encode(rows.cast(types)).key
         found = partitions(encoded, tasks, -1)
         return pa.array(found.astype(np.int32), mask=found < 0)
 

@@ -36,7 +36,7 @@ class Rows:
 
     Attributes:
         method: who asks, for messages.
-        schema: the columns key, value and timestamp, those that there are, as Arrow has them.
+        schema: the columns key, value, timestamp and headers, those that there are, as Arrow has them.
         chosen: which of them is what.
         words: the columns key and value in Spark's own words.
     """
@@ -55,15 +55,17 @@ class Rows:
             ConfigError: a column has a wrong type, or a topic cannot keep it.
         """
         columns = _columns(source.frame, source)
-        given = {"key": source.key, "value": source.value, "timestamp": source.timestamp}
-        used = [name for name in given.values() if name is not None] if source.value else list(source.frame.columns)
-        written_schema(source.frame.schema, used)  # names the user's own columns in what it refuses
+        named = [*source.keys, source.value, source.timestamp, source.headers]
+        used = [name for name in named if name is not None] if source.value else list(source.frame.columns)
+        own = written_schema(source.frame.schema, used)  # names the user's own columns in what it refuses
+        Chosen(method, source.key, source.value, source.timestamp, source.timestamp_unit, source.headers).types(own)
         names = list(columns)
         found = source.frame.select(*_aliased(columns)).schema
         schema = written_schema(found, names)
-        words = StructType([field for field in found if field.name != "timestamp"]).json()
-        key, timestamp = (name if name in names else None for name in ("key", "timestamp"))
-        return cls(method, source, schema, Chosen(method, key, "value", timestamp, source.timestamp_unit), words)
+        words = StructType([field for field in found if field.name in ("key", "value")]).json()
+        key, timestamp, headers = (name if name in names else None for name in ("key", "timestamp", "headers"))
+        chosen = Chosen(method, key, "value", timestamp, source.timestamp_unit, headers)
+        return cls(method, source, schema, chosen, words)
 
     @cached_property
     def types(self) -> tuple[Serde, Serde]:
@@ -112,14 +114,14 @@ class Rows:
 
     def _used(self, frame: Any) -> list[str]:
         """The columns that tell rows apart whose times are the same: the key first."""
-        key, value = self.source.key, self.source.value
-        names = _plain(frame) if value is None else [value]
-        return [key, *(name for name in names if name != key)] if key is not None else names
+        source = self.source
+        names = _plain(frame) if source.value is None else [source.value, *filter(None, [source.headers])]
+        return [*source.keys, *(name for name in names if name not in source.keys)]
 
     def _of_batch(self, frame: Any) -> Source:
         """What the batch engine calls such a DataFrame, whose rows it places in the same way."""
         source, used = self.source, self._used(frame)
-        chosen = Chosen(self.method, source.key, source.value, source.timestamp, source.timestamp_unit)
+        chosen = Chosen(self.method, source.key, source.value, source.timestamp, source.timestamp_unit, source.headers)
         return Source(source.name, frame, chosen, written_schema(frame.schema, used), source.order[1], source.order[0])
 
 
@@ -132,14 +134,19 @@ def _plain(frame: Any) -> list[str]:
 def _columns(frame: Any, source: FrameSource) -> dict[str, Any]:
     """The columns of records by their names; a whole row is a struct called value."""
     found = {}
-    if source.key is not None:
+    if isinstance(source.key, tuple):
+        found["key"] = f.struct(*map(quoted, source.key))
+    elif source.key is not None:
         found["key"] = quoted(source.key)
-    value = f.struct(*map(quoted, _plain(frame))) if source.value is None else quoted(source.value)
+    row = [quoted(name) for name in _plain(frame) if name != source.headers]
+    value = f.struct(*row) if source.value is None else quoted(source.value)
     if CHANGE in frame.columns:
         value = f.when(quoted(CHANGE) != _DELETE, value)
     found["value"] = value
     if source.timestamp is not None:
         found["timestamp"] = quoted(source.timestamp)
+    if source.headers is not None:
+        found["headers"] = quoted(source.headers)
     return found
 
 
