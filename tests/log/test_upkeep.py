@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import accumulate, takewhile
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -505,6 +506,23 @@ def test_an_append_is_not_hindered_by_what_cannot_be_merged_and_a_warning_says_s
     (told,) = [record.getMessage() for record in caplog.records]
     assert re.match(r"topic 't' grows, its files cannot be merged or removed: .*\.arrow is torn: ", told)
     assert beside.end_offsets("t") == [40, 40]
+
+
+@pytest.mark.parametrize("is_made_anew", [False, True])
+def test_a_merge_that_fails_because_its_topic_is_removed_says_nothing(
+    beside: FileLog, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, is_made_anew: bool
+):
+    def removed(topic: Any, ends: Any) -> None:
+        log = FileLog(beside.root)
+        log.delete_topic("t")
+        if is_made_anew:
+            log.create_topic(TopicInfo("t", partitions=2))
+        raise FileNotFoundError("a segment")
+
+    monkeypatch.setattr(upkeep, "tidy", removed)
+    append_numbers(beside, 0, 9)
+    beside.wait()
+    assert (FileLog(beside.root).exists("t"), caplog.records) == (is_made_anew, [])
 
 
 def test_a_topic_that_is_removed_while_it_is_merged_is_gone(beside: FileLog, caplog: pytest.LogCaptureFixture):

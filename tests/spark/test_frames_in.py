@@ -253,7 +253,10 @@ def test_a_batch_takes_a_key_of_several_columns_and_headers_that_are_named_where
     for wrong, message in (
         ({"key": []}, 'key is the name of a column, or several: \\["shop", "day"\\]; got \\[\\]'),
         ({"key": ["shop", "shop"]}, "key is the name of a column, or several"),
-        ({"key": ["shop", "flor"]}, "key names column 'flor', which the DataFrame does not have \\(did you mean 'floor'"),
+        (
+            {"key": ["shop", "flor"]},
+            "key names column 'flor', which the DataFrame does not have \\(did you mean 'floor'",
+        ),
         ({"headers": "n"}, "the column 'n' with the headers must be an array<struct<key: string, value: binary>>"),
         ({"headers": "x"}, "headers names column 'x', which the DataFrame does not have"),
     ):

@@ -128,6 +128,7 @@ def _check_file(path: Path, place: str) -> None:
 
 def _find(name: str) -> str | None:
     """Return the file of a module that can be imported by this name now."""
+    importlib.invalidate_caches()  # else a file written a moment ago is not seen
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):

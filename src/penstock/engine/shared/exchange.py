@@ -110,7 +110,8 @@ class ExchangeWriter:
             return
         with self._stack:
             if self._file is None and self._held_bytes <= _TOGETHER_BYTES:
-                self._write_together()
+                if self._held:
+                    self._write_together()
             else:
                 self._write_parts()
 

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import CorruptDataError, TopicNotFoundError
+from penstock.errors import CorruptDataError
 from penstock.faults import crash_point
 from penstock.log.contract.writer import Segment
 from penstock.log.file.merge import FAN_IN, Limits, due, segments_of, write_merged
@@ -298,15 +298,16 @@ class Upkeep:
         self._began[name] = time.monotonic()
         if self._began[name] < self._not_before.get(name, -math.inf):
             return
+        topic = None
         try:
             topic = self._open(name)
             tidy(topic, _program_ends)
             if self._began[name] - self._swept.get(name, -math.inf) >= LEFTOVERS_EVERY_S:
                 sweep_leftovers(topic)
                 self._swept[name] = self._began[name]
-        except TopicNotFoundError:  # it was removed meanwhile
-            pass
         except Exception as error:  # the program's own work continues, and readers of damaged data get the error
+            if topic is None or not topic.is_there:  # it was removed meanwhile, or is being removed
+                return
             _log.warning("topic %r grows, its files cannot be merged or removed: %s", name, error)
             self._not_before[name] = time.monotonic() + PAUSE_AFTER_ERROR_S
 
