@@ -114,4 +114,4 @@ def _files(plan: Plan, name: str, count: int) -> Path:
 
 def _python_memory(cost: Cost) -> int:
     """The most private memory of one of Spark's Python workers, in bytes."""
-    return max(process.peak_private for process in cost.processes if "pyspark.daemon" in process.name)
+    return max(process.peak_private for process in cost.processes if process.is_worker)

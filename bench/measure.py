@@ -32,6 +32,7 @@ class ProcessCost:
 
     Attributes:
         is_slot: whether it is one of Penstock's slots.
+        is_worker: whether it is one of Spark's Python workers.
         cpu: CPU seconds so far.
         peak_rss: the most resident memory, in bytes.
         peak_private: the same without pages of files, which the system can take back.
@@ -39,6 +40,7 @@ class ProcessCost:
 
     name: str
     is_slot: bool = False
+    is_worker: bool = False
     cpu: float = 0.0
     peak_rss: int = 0
     peak_private: int = 0
@@ -104,7 +106,7 @@ class Sampler(threading.Thread):
         for pid, seen in _processes(self.session):
             process = self.processes.get(pid)
             if process is None or process.name != seen.name:  # new, or a fork that became what it is
-                process = self.processes[pid] = ProcessCost(seen.name, _is_slot(pid, seen.parent))
+                process = self.processes[pid] = ProcessCost(seen.name, _is_slot(pid, seen.parent), _is_worker(pid))
             process.cpu = seen.cpu
             process.peak_rss = max(process.peak_rss, seen.rss)
             process.peak_private = max(process.peak_private, seen.private)
@@ -220,6 +222,14 @@ def _is_slot(pid: int, parent: int) -> bool:
     """Whether a process is a slot: one of those that Spark's worker daemon forked under a slot's environment."""
     try:
         return all(b"PENSTOCK_SLOT=" in Path(f"/proc/{one}/environ").read_bytes() for one in (pid, parent))
+    except OSError:
+        return False
+
+
+def _is_worker(pid: int) -> bool:
+    """Whether a process is Spark's worker daemon, or was forked by it."""
+    try:
+        return b"pyspark.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
 
