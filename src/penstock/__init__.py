@@ -44,6 +44,7 @@ from penstock.dsl.windows import (
     TimeWindows,
     UnlimitedWindows,
 )
+from penstock.engine.operate.close_options import CloseOptions
 from penstock.engine.operate.lifecycle import State, UncaughtExceptionResponse
 from penstock.engine.operate.restores import RestoreProgress
 from penstock.engine.shared.places import SlotPlace
@@ -167,6 +168,7 @@ __all__ = [
     "BufferFullError",
     "BufferedTransaction",
     "Cancellable",
+    "CloseOptions",
     "CogroupedKStream",
     "CommitError",
     "ConfigError",

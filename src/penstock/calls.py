@@ -29,7 +29,8 @@ _LAZY = (map, filter, zip, enumerate, reversed)
 _FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType, MethodWrapperType, partial)
 _ENTERED = type(contextmanager(lambda: iter(()))())
 _OF_STORES = (
-    "init", "close", "commit", "flush", "manages_offsets", "get_committed_offset", "new_transaction",
+    "init", "close", "commit", "flush", "manages_offsets", "get_committed_offset", "committed_offset",
+    "new_transaction",
     "create_transaction", "put", "put_if_absent", "put_all", "delete", "get", "approximate_num_entries",
 )  # fmt: skip
 _READ_BY_STORES = ("range", "reverse_range", "all", "reverse_all", "prefix_scan")

@@ -17,6 +17,7 @@ import pytest
 import penstock
 from penstock import (
     BufferConfig,
+    CloseOptions,
     Deduplicated,
     Joined,
     JoinWindows,
@@ -66,6 +67,8 @@ ARGUMENTS: dict[str, Any] = {
     "other_partitioner": min,
     "partitions": 4,
     "chain": print,
+    "timeout": 9,
+    "operation": CloseOptions.REMAIN_IN_GROUP,
 }
 """What methods are called with, by the names of their parameters."""
 

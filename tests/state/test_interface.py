@@ -114,6 +114,27 @@ def test_overridden_methods_may_call_those_they_override():
 # --- defaults -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.kip("44-06", "892-02")
+@pytest.mark.parametrize("name", ["committed_offset", "get_committed_offset"])
+def test_a_class_that_tells_its_offsets_by_one_name_tells_them_by_the_other(name: str):
+    told = type("Told", (DictStore,), {name: lambda self, partition: 7, "manages_offsets": lambda self: True})()
+    assert (told.committed_offset(CHANGELOG), told.get_committed_offset(CHANGELOG)) == (7, 7)
+    assert (DictStore().committed_offset(CHANGELOG), DictStore().get_committed_offset(CHANGELOG)) == (None, None)
+
+
+@pytest.mark.kip("44-06")
+def test_a_subclass_may_tell_offsets_by_the_other_name_and_ask_its_base():
+    class First(DictStore):
+        def get_committed_offset(self, topic_partition):
+            return 7
+
+    class Second(First):
+        def committed_offset(self, topic_partition):
+            return (super().committed_offset(topic_partition) or 0) + 1
+
+    assert (Second().committed_offset(CHANGELOG), First().committed_offset(CHANGELOG)) == (8, 7)
+
+
 @pytest.mark.kip("892-02")
 @pytest.mark.kip("892-03")
 def test_a_store_knows_neither_offsets_nor_transactions_unless_its_class_does():

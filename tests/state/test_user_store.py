@@ -468,3 +468,20 @@ def test_those_that_only_read_leave_the_users_store_alone(checkpoint):
     state.open(checkpoint.application, checkpoint.newest, checkpoint.snapshot, checkpoint.since)
     assert (shown(state), supplier.made[-1].is_open) == (EXPECTED, False)
     state.abandon()
+
+
+@pytest.mark.kip("44-06")
+def test_a_class_that_manages_offsets_and_does_not_tell_them_is_refused():
+    class Silent(DictStore):
+        persistent = True
+
+        def manages_offsets(self) -> bool:
+            return True
+
+    class Telling(Silent):
+        def committed_offset(self, topic_partition: TopicPartition) -> int | None:
+            return None
+
+    with pytest.raises(ConfigError, match=r"that it manages_offsets\(\), and does not tell.*committed_offset"):
+        UserStore("own", Supplier(Silent))
+    UserStore("own", Supplier(Telling))

@@ -154,9 +154,10 @@ class TableOptions:
         if self.joined is not None and joined != Joined(retention_ms=retention or 0):
             given.append("joined")
         if given:
+            rest = "; of Joined they have retention(...) alone" if given[0] == "joined" else ""
             raise TopologyError(
                 f"{method} at {caller()}: {given[0]}= is for tables, but the other side is a stream; for streams use "
-                "windows= and stream_joined=; of Joined they have retention(...) alone"
+                f"windows= and stream_joined={rest}"
             )
         return retention
 

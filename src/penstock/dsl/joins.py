@@ -19,6 +19,8 @@ from penstock.serdes import BYTES, Serde
 
 METHODS = {nodes.INNER: "join", nodes.LEFT: "left_join", nodes.OUTER: "outer_join"}
 JOINER = (("left", "right"), ("key", "left", "right"))
+GLOBAL_JOINER = (*JOINER, ("key", "mapped_key", "left", "right"))
+"""With the key that was looked up in a global table, which need not be the record's (KIP-1340)."""
 _OF_THE_PAST = "a complete join corrects past results, whose records are no longer known"
 WHERE_IT_WAS = "it is asked again where a row was, when that changes, and then another record is at hand"
 

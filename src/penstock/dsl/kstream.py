@@ -155,9 +155,9 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
             key: the type of the topic's keys.
             value: the type of its values.
             name: the step's name.
-            partitioner: a function of (topic, key, value, partitions), or of the last three, that gives a record's
-                partition, several, none (it is dropped then and counted), or None for Kafka's choice
-                (``StreamPartitioner``, KIP-837).
+            partitioner: a function of (topic, key, value, partitions), of the last three, or of (topic, key, value,
+                headers, partitions). It gives a record's partition, several, none (it is dropped then and counted), or
+                None for Kafka's choice (``StreamPartitioner``, KIP-837, KIP-1321).
             create: whether topics that a function chooses are made when they do not exist; else records for them fail,
                 and ``on_error`` says how they are handled.
             produced: types, name and partitioner in a ``Produced``; it may also stand behind the topic, as in Kafka

@@ -76,6 +76,17 @@ class StreamJoins(Stream[K, V]):
         name: str | None = None,
     ) -> KStream[K, R]: ...
 
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[K2, V2],
+        joiner: Callable[[K, K2, V, V2], R],
+        *,
+        key_selector: Callable[[K, V], K2 | None],
+        value: Any = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+
     def join(
         self,
         other: KStream[K, Any] | KTable[K, Any] | GlobalKTable[Any, Any],
@@ -97,7 +108,8 @@ class StreamJoins(Stream[K, V]):
 
         Args:
             other: the right side; a stream or table has keys of the same type, and topics of as many partitions.
-            joiner: a function of (left, right) or (key, left, right) that gives the new value.
+            joiner: a function of (left, right) or (key, left, right) that gives the new value. With a global table it
+                may be one of (key, mapped key, left, right), too, with the key that was looked up (KIP-1340).
             windows: for streams, how far apart in time two records may be.
             stream_joined: for streams: names, types, and what keeps the records.
             value: the type of the results.
@@ -173,6 +185,17 @@ class StreamJoins(Stream[K, V]):
         self,
         other: GlobalKTable[K2, V2],
         joiner: Callable[[K, V, V2 | None], R],
+        *,
+        key_selector: Callable[[K, V], K2 | None],
+        value: Any = None,
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[K2, V2],
+        joiner: Callable[[K, K2 | None, V, V2 | None], R],
         *,
         key_selector: Callable[[K, V], K2 | None],
         value: Any = None,

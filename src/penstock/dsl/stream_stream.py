@@ -35,7 +35,7 @@ def join_streams(
     hint = "the joiner comes first" if turned else "such as JoinWindows.of_time_difference_with_no_grace(...)"
     check_type(windows, JoinWindows, f"the windows of {method}", f"{hint}: {method}(other, joiner, windows)")
     assert windows is not None
-    windows = windows if retention_ms is None else windows.kept_for(retention_ms)
+    windows = windows if retention_ms is None else windows._kept_for(retention_ms)
     given = said_once(method, "stream_joined", joined, StreamJoined(name=name))
     key = given.key or left.key
     check_sides(method, graph, right.graph, key, given.key or right.key)

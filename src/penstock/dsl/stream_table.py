@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.dsl.graph import Handle, StreamHandle
 from penstock.dsl.joined import TableOptions
-from penstock.dsl.joins import JOINER, METHODS, check_sides
+from penstock.dsl.joins import GLOBAL_JOINER, JOINER, METHODS, check_sides
 from penstock.dsl.results import joined_type, said_type
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
@@ -101,7 +101,7 @@ def join_global_table(
             f"{method} at {caller()}: the key selector gives {selected.name} keys, and the global table's are "
             f"{table.key.name}; it must return keys of that type"
         )
-    function = user_function(joiner, method, *JOINER, context=True)
+    function = user_function(joiner, method, *GLOBAL_JOINER, context=True)
     join = nodes.GlobalTableJoin(
         name=graph.names.node(names.LEFT_JOIN, joined.name),
         parents=(stream.node,),

@@ -12,14 +12,22 @@ from penstock.plan.node import Node
 from penstock.processor import RecordContext
 from penstock.serdes import Serde
 
-Partitioner = Callable[[str, Any, Any, int], int | Iterable[int] | None]
-"""A function of (topic, key, value, number of partitions), or of the last three, that gives a partition, several of
-them, none, or None for the one that Kafka's partitioner gives the key."""
+Partitioner = (
+    Callable[[str, Any, Any, int], int | Iterable[int] | None]
+    | Callable[[str, Any, Any, tuple[tuple[str, bytes], ...], int], int | Iterable[int] | None]
+)
+"""A function of (topic, key, value, number of partitions), of the last three, or of (topic, key, value, headers, number
+of partitions), that gives a partition, several of them, none, or None for the one that Kafka's partitioner gives the
+key (KIP-1321)."""
 
 TopicSelector = Callable[[Any, Any], str] | Callable[[Any, Any, RecordContext], str]
 """A function of (key, value) or (key, value, context) that gives the name of a topic."""
 
-_ARGUMENTS = ("topic", "key", "value", "partitions"), ("key", "value", "partitions")
+_ARGUMENTS = (
+    ("topic", "key", "value", "partitions"),
+    ("key", "value", "partitions"),
+    ("topic", "key", "value", "headers", "partitions"),
+)
 
 
 def partitioner_of(given: Any, method: str, keyword: str = "partitioner") -> UserFunction | None:

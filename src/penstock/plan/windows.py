@@ -399,9 +399,9 @@ class JoinWindows(KeptAWhile):
             ConfigError: the duration is shorter than from the earliest to the latest record that fits.
         """
         _old("until", "Joined.retention, or a grace period", "KIP-328")
-        return self.kept_for(_enough(duration, self.size_ms, "the size of the windows"))
+        return self._kept_for(_enough(duration, self.size_ms, "the size of the windows"))
 
-    def kept_for(self, until_ms: int) -> JoinWindows:
+    def _kept_for(self, until_ms: int) -> JoinWindows:
         """These windows with what ``until`` or ``Joined.retention`` says."""
         grace_ms = self.grace_period_ms if self.has_grace else _rest(until_ms, self.size_ms)
         return replace(self, until_ms=until_ms, grace_period_ms=grace_ms)

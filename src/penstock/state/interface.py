@@ -199,12 +199,21 @@ class StateStore(ABC):
 
     def manages_offsets(self) -> bool:
         """Whether the store keeps the offsets that it receives; only a ``persistent`` store can. If a persistent store
-        does not, Penstock keeps them in a file ``.checkpoint`` in the folder of the task's stores."""
+        does not, Penstock keeps them in a file ``.checkpoint`` in the folder of the task's stores. If it does, its
+        class defines ``committed_offset``, too: a store that cannot tell its offset is refused."""
         return False
 
     def get_committed_offset(self, topic_partition: TopicPartition) -> int | None:
         """The changelog offset of the last commit; None if there is none, and for a store that is not persistent or
         does not manage offsets."""
+        if type(self).committed_offset is not StateStore.committed_offset:
+            return self.committed_offset(topic_partition)
+        return None
+
+    def committed_offset(self, topic_partition: TopicPartition) -> int | None:
+        """The same as ``get_committed_offset``, under the name that Kafka Streams 4.3 gave it; define either."""
+        if type(self).get_committed_offset is not StateStore.get_committed_offset:
+            return self.get_committed_offset(topic_partition)
         return None
 
     def new_transaction(self) -> StateStore:
@@ -300,6 +309,12 @@ def _where(kind: type) -> tuple[str, int]:
         return getsourcefile(kind) or kind.__module__, 1
     except TypeError:  # defined at a prompt
         return kind.__module__, 1
+
+
+def tells_offsets(kind: type[StateStore]) -> bool:
+    """Return whether a class defines where its offsets are read from, under either name."""
+    own = StateStore.get_committed_offset, StateStore.committed_offset
+    return (kind.get_committed_offset, kind.committed_offset) != own
 
 
 def _cannot_commit(store: StateStore) -> StoreError:

@@ -13,6 +13,7 @@ from penstock.errors import ProcessingError, TopologyError
 from penstock.log.base import TopicInfo
 from penstock.log.consume import consume
 from penstock.log.produce import produce
+from penstock.testing import TopologyTestDriver
 from support.flows import Run, source
 from support.world import World
 
@@ -55,6 +56,29 @@ def test_what_is_no_topic_is_a_failure_of_its_record(run: Run):
     assert run(builder, ROWS, on_error="skip").output("fine") == [("a", 5, 1), (None, 7, 3), ("c", None, 4)]
     with pytest.raises(ProcessingError, match="must return the name of a topic"):
         run(builder, ROWS).output("fine")
+
+
+@pytest.mark.kip("44-05")
+def test_a_partitioner_may_take_the_headers():
+    seen = []
+
+    class ByHeader:
+        def partitions(self, topic, key, value, headers, partitions):
+            seen.append((topic, key, value, headers, partitions))
+            return [] if ("to", b"nobody") in headers else None
+
+    builder, stream = source(value=int)
+    stream.to("out", partitioner=ByHeader())
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("in", "a", 5, 1, headers=[("to", b"nobody")])
+    driver.pipe_input("in", "b", 6, 2, headers=[("to", b"all"), ("by", b"me")])
+    driver.pipe_input("in", "c", 7, 3)
+    assert [record.key for record in driver.read_output("out")] == ["b", "c"]
+    assert seen == [
+        ("out", "a", 5, (("to", b"nobody"),), 1),
+        ("out", "b", 6, (("to", b"all"), ("by", b"me")), 1),
+        ("out", "c", 7, (), 1),
+    ]
 
 
 def test_the_topology_shows_how_a_topic_is_chosen():

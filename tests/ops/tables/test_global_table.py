@@ -1,8 +1,9 @@
 """Global tables, and joins of streams with them."""
 
+import pyarrow.compute as pc
 import pytest
 
-from penstock import Materialized, StreamsBuilder, TopologyError
+from penstock import Materialized, StreamsBuilder, TopologyError, columnar
 from penstock.testing import TopologyTestDriver
 from support.flows import Run
 
@@ -90,3 +91,45 @@ def test_a_global_table_cannot_be_versioned():
     builder = StreamsBuilder()
     with pytest.raises(TopologyError, match=r"the global table of topic 'g' at .* cannot be versioned"):
         builder.global_table("g", materialized=Materialized.as_versioned("versions", history_retention=10))
+
+
+@pytest.mark.kip("44-05")
+def test_a_joiner_may_take_the_key_that_was_looked_up_beside_the_records_own(run: Run):
+    def told(key, mapped_key, value, other):
+        return f"{key}/{mapped_key}: {value}+{other}"
+
+    builder = StreamsBuilder()
+    cities = builder.global_table("g", value=str)
+    stream = builder.stream("s", value=str)
+    stream.join(cities, told, key_selector=city).to("out")
+    stream.left_join(cities, told, key_selector=city).to("left")
+    ran = run(builder, ROWS)
+    assert ran.output() == [("x", "x/a: a1+Athens", 1), ("y", "y/b: b2+Bergen", 3), (None, "None/a: a2+Athens", 5)]
+    assert ran.output("left") == [
+        ("x", "x/a: a1+Athens", 1),
+        ("y", "y/b: b1+None", 2),
+        ("y", "y/b: b2+Bergen", 3),
+        ("z", "z/None: ?+None", 4),
+        (None, "None/a: a2+Athens", 5),
+        ("x", "x/a: a3+None", 8),
+    ]
+
+
+@pytest.mark.kip("44-05")
+def test_so_may_columnar_joiners_and_the_context_is_known_by_its_name(run: Run):
+    @columnar
+    def together(key, mapped_key, value, other):
+        return pc.binary_join_element_wise(mapped_key, other, "=")
+
+    builder = StreamsBuilder()
+    cities = builder.global_table("g", value=str)
+    stream = builder.stream("s", value=str)
+    stream.join(cities, together, key_selector=city).to("out")
+    stream.join(cities, lambda key, value, other, context: f"{key}@{context.offset}", key_selector=city).to("places")
+    stream.join(cities, lambda key, mapped, value, other, context: f"{mapped}@{context.offset}", key_selector=city).to(
+        "mapped"
+    )
+    ran = run(builder, ROWS)
+    assert [value for _, value, _ in ran.output()] == ["a=Athens", "b=Bergen", "a=Athens"]
+    assert [value for _, value, _ in ran.output("places")] == ["x@0", "y@2", "None@4"]
+    assert [value for _, value, _ in ran.output("mapped")] == ["a@0", "b@2", "a@4"]

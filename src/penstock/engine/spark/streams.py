@@ -14,6 +14,7 @@ from penstock.engine.commit.loop import CommitLoop
 from penstock.engine.commit.opening import Ends, Opened, open_application, reopened
 from penstock.engine.commit.source_times import SourceTimes
 from penstock.engine.evolution.matching import NO_WISHES, Wishes
+from penstock.engine.operate.close_options import CloseOptions, GroupOperation, timeout_of
 from penstock.engine.operate.lifecycle import (
     Lifecycle,
     State,
@@ -346,19 +347,19 @@ class Streams(KafkaNames):
         self._children.process_sinks()
         self._raise_failure()
 
-    def stop(self, timeout: Duration | None = None) -> bool:
+    def stop(self, timeout: Duration | CloseOptions | GroupOperation | None = None) -> bool:
         """Finish the current commit, then stop; a later start continues from there.
 
         The last commit's facts stay available: ``last_progress``, ``offsets()``, ``metrics()``.
 
         Args:
-            timeout: how long to wait for that at most; by default until it is done.
+            timeout: how long to wait for that at most, or ``CloseOptions`` that say it; by default until it is done.
 
         Returns:
             Whether it has stopped. If not, the current commit is given up, and it stops soon; the next start makes
             that commit again, so nothing is lost.
         """
-        seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000
+        seconds = timeout_of(timeout)
         self._is_closed = True
         self._life.to(State.PENDING_SHUTDOWN)
         if seconds is not None and not self._loop.stop(seconds):

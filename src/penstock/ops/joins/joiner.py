@@ -13,7 +13,7 @@ from penstock.serdes import Serde
 
 
 class Joiner:
-    """Calls a function of (left, right) or (key, left, right).
+    """Calls a function of (left, right), (key, left, right) or, with a global table, (key, mapped key, left, right).
 
     Args:
         swapped: True if the records come from the right side.
@@ -28,15 +28,27 @@ class Joiner:
     def node(self) -> str:
         return self._caller.node
 
-    def join(self, batch: Batch, own: Column, other: Column) -> tuple[Batch, Column]:
-        """The results for all records, and the batch without the records for which the function failed."""
-        left, right = (other, own) if self._swapped else (own, other)
-        with_key = self._caller.function.arity == 3
+    @property
+    def takes_mapped_keys(self) -> bool:
+        """Whether the function takes the keys that were looked up."""
+        return self._caller.function.arity == 4
+
+    def join(self, batch: Batch, own: Column, other: Column, mapped: Column | None = None) -> tuple[Batch, Column]:
+        """The results for all records, and the batch without the records for which the function failed.
+
+        Args:
+            mapped: the keys that were looked up, for a function that takes them.
+        """
+        columns = [other, own] if self._swapped else [own, other]
+        if self.takes_mapped_keys:
+            assert mapped is not None
+            columns.insert(0, mapped)
+        if self._caller.function.arity >= 3:
+            columns.insert(0, batch.key)
         if self._caller.function.columnar:
-            columns = [*([batch.key.arrow()] if with_key else []), left.arrow(), right.arrow()]
-            return batch, from_arrow(self._caller.columns(batch, *columns), self._value)
-        arguments = [*([batch.key.decoded()] if with_key else []), left.decoded(), right.decoded()]
-        batch, results = self._caller.rows(batch, *arguments)
+            arrays = self._caller.columns(batch, *(column.arrow() for column in columns))
+            return batch, from_arrow(arrays, self._value)
+        batch, results = self._caller.rows(batch, *(column.decoded() for column in columns))
         return batch, ValuesColumn(results, self._value)
 
     def of_old_values(self) -> Joiner:

@@ -201,6 +201,20 @@ class GlobalTableJoin(StreamTableJoin):
         if len(batch):
             out.emit(self._joined(batch, keys))
 
+    def _joined(self, batch: Batch, keys: Column) -> Batch:
+        """Join the records with the table's values for these keys, and give the keys to a joiner that takes them."""
+        if not self._joiner.takes_mapped_keys:
+            return super()._joined(batch, keys)
+        numbered = replace(batch, order=(*batch.order, np.arange(len(batch))))
+        numbered, other = self._look_up(numbered, keys)
+        missing = other.null_mask()
+        if missing is not None and not self._is_left:
+            numbered, other = numbered.keep(~missing), other.take(np.flatnonzero(~missing))
+        mapped = keys.take(row_numbers_of(numbered))
+        batch = replace(numbered, order=numbered.order[:-1])
+        batch, value = self._joiner.join(batch, batch.value, other, mapped)
+        return batch.with_value(value)
+
     def _encoded(self, batch: Batch, keys: Column) -> tuple[Batch, Column]:
         """The records whose selected keys encode, and these keys."""
         numbered = replace(batch.with_key(keys), order=(*batch.order, np.arange(len(batch))))

@@ -17,6 +17,7 @@ from penstock.messages import show
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller, row_numbers
 from penstock.ops.core.operator import Collector, Operator
+from penstock.ops.core.record_context import headers_of
 from penstock.plan.functions import UserFunction
 from penstock.serdes import Serde
 from penstock.topic_names import is_topic_name
@@ -31,8 +32,8 @@ class Sink(Operator):
     Args:
         topic: the output topic; empty if it is chosen for each record.
         selector: chooses the topic; a function of (key, value).
-        partitioner: chooses a record's partition; a function of (topic, key, value, partitions) or (key, value,
-            partitions).
+        partitioner: chooses a record's partition; a function of (topic, key, value, partitions), (key, value,
+            partitions) or (topic, key, value, headers, partitions).
         makes_topics: create chosen topics that do not exist.
     """
 
@@ -91,7 +92,11 @@ class Sink(Operator):
         topics = [self._topic] * len(batch) if batch.to_topic is None else batch.to_topic.tolist()
         counts = {topic: self._partitions_of(topic) for topic in set(topics)}
         keys, values, several = batch.key.decoded(), batch.value.decoded(), [counts[topic] for topic in topics]
-        arguments = [topics, keys, values, several] if partitioner.function.arity == 4 else [keys, values, several]
+        arguments: list[Any] = [keys, values, several]
+        if partitioner.function.arity > 3:
+            arguments.insert(0, topics)
+        if partitioner.function.arity > 4:
+            arguments.insert(3, list(headers_of(batch)))
         numbered = replace(batch, order=(*batch.order, np.arange(len(batch))))
         numbered, chosen = partitioner.rows(numbered, *arguments)
         numbered, chosen = self._only_fitting(numbered, chosen, several, partitioner)

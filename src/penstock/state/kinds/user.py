@@ -227,5 +227,11 @@ def supplied(supplier: Any, name: str) -> KeyValueInterface[bytes, bytes]:
                 f"{where}: {fact} of {kind} is a method, which always counts as true. Write @property above it, or an "
                 f"attribute {fact} = True or False; nothing was started"
             )
+    if not interface.tells_offsets(type(made)) and made.manages_offsets():
+        raise ConfigError(
+            f"{where}: {kind} says that it manages_offsets(), and does not tell them: all of its rows would be "
+            "compared at each start. Define committed_offset(topic_partition), or leave manages_offsets out; nothing "
+            "was started"
+        )
     interface.warn_if_old(type(made))
     return made
