@@ -68,6 +68,7 @@ def parent_of(process: int) -> int:
 
 def main(master: str, folder: Path, way: str, *rest: str) -> None:
     folder.mkdir(exist_ok=True)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
     builder = builder.config("spark.executor.memory", "512m").config("spark.log.level", "OFF")
     for name, value in SPECULATION.items() if way == "speculation" else ():

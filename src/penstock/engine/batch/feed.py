@@ -38,6 +38,8 @@ class RowsOf:
         schema: the DataFrame's columns that are used, as Arrow types.
         timestamp: the DataFrame's column with the times, for messages.
         placed: whether each key is in the partition that Kafka's partitioner gives it.
+        is_alone: whether the task reads no other rows. Then each column of the DataFrame is a column of the rows, which
+            Spark passes on for less than a struct of them.
     """
 
     topic: str
@@ -47,11 +49,17 @@ class RowsOf:
     schema: Any = None
     timestamp: str | None = None
     placed: bool = False
+    is_alone: bool = False
 
     @property
     def column(self) -> str:
-        """The column that has the rows of the DataFrame."""
+        """The column that has the rows of the DataFrame as structs."""
         return f"row{self.number}"
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that have the rows of the DataFrame."""
+        return [f"{self.column}_{place}" for place in range(len(self.schema))] if self.is_alone else [self.column]
 
     def records(self, batch: Any, offset: int) -> Records:
         """Return rows as records.
@@ -75,7 +83,11 @@ class RowsOf:
             )
         times = batch.column("timestamp")
         self._check(times)
-        rows = pa.RecordBatch.from_struct_array(batch.column(self.column)).cast(self.schema)
+        if self.is_alone:
+            rows = pa.record_batch([batch.column(name) for name in self.columns], self.schema.names)
+        else:
+            rows = pa.RecordBatch.from_struct_array(batch.column(self.column))
+        rows = rows.cast(self.schema)
         records, offsets = self.chosen.encode(rows), offsets_from(offset, len(rows))
         placed = self.placed and not records.key.null_count
         return records.with_columns(offsets=offsets, timestamp=_longs(times), cause=_causes(batch), placed=placed)

@@ -35,15 +35,17 @@ _LOG_ROWS = (
 )
 
 
-def rows_of(source: Source, of: RowsOf, tasks: int, is_alone: bool, meetings: Meetings | None) -> Any:
-    """Return the rows of a DataFrame.
+def rows_of(source: Source, of: RowsOf, tasks: int, meetings: Meetings | None) -> Any:
+    """Return the rows of a DataFrame. Tasks that read nothing else make the clocks themselves.
 
     Args:
         tasks: the number of tasks.
-        is_alone: whether the tasks read nothing else, so that their own reader makes the clocks.
         meetings: numbers the causes, if rows must carry them.
     """
-    columns = [_time(source).alias("timestamp"), f.struct(*map(quoted, source.used)).alias(of.column)]
+    used = list(map(quoted, source.used))
+    parts = used if of.is_alone else [f.struct(*used)]
+    columns = [_time(source).alias("timestamp")]
+    columns += [part.alias(name) for part, name in zip(parts, of.columns, strict=True)]
     if source.offset is not None:
         columns.append(whole(source, source.offset).alias("seq"))
     if of.is_global:
@@ -55,7 +57,7 @@ def rows_of(source: Source, of: RowsOf, tasks: int, is_alone: bool, meetings: Me
     else:
         partition = partition_of(source, tasks)
     rows = source.frame.select(partition.alias("partition"), *columns)
-    if is_alone and not of.is_global:
+    if of.is_alone and not of.is_global:
         return rows
     rows = rows.withColumn("input", f.lit(of.number))
     if of.is_global:
@@ -80,9 +82,11 @@ def places(source: Source, of: RowsOf) -> list[Any]:
     names += [name for name in source.used if name not in names]
     fields = {field.name: field.dataType for field in source.frame.schema}
     arrived = [] if source.offset is None else ["seq"]
-    return [f.col(name) for name in (*arrived, "timestamp")] + [
-        sortable(f.col(of.column)[name], fields[name]) for name in names
-    ]
+
+    def column(name: str) -> Any:
+        return f.col(of.columns[source.used.index(name)]) if of.is_alone else f.col(of.column)[name]
+
+    return [f.col(name) for name in (*arrived, "timestamp")] + [sortable(column(name), fields[name]) for name in names]
 
 
 def whole(source: Source, name: str, end: int | None = None) -> Any:

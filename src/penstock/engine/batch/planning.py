@@ -208,9 +208,10 @@ class Plan:
 
     def _stage(self, sub: SubTopology, as_rows: Sequence[str], first: int = 0) -> Stage:
         topics = [*sub.global_topics, *sub.source_topics]
+        is_alone = len(as_rows) == 1 and self.layout.circle_of(sub.id) is None
         return Stage(
             sub.id,
-            tuple(self.rows_of(topic, number, sub) for number, topic in enumerate(as_rows, first)),
+            tuple(self.rows_of(topic, number, sub, is_alone) for number, topic in enumerate(as_rows, first)),
             {topic: self.ranges[topic] for topic in topics if topic in self.ranges and topic not in as_rows},
             {topic: self.numbers[topic] for topic in sub.sink_topics if topic in self._sent},
             tuple(sorted(self.stores_of(sub))),
@@ -237,13 +238,18 @@ class Plan:
         """Return the cause number of the first record of a partition."""
         return self.layout.meetings.first_cause(topic, partition)
 
-    def rows_of(self, topic: str, number: int, sub: SubTopology) -> RowsOf:
-        """Return the format of a topic's rows for the tasks of a sub-topology, under this input number."""
+    def rows_of(self, topic: str, number: int, sub: SubTopology, is_alone: bool) -> RowsOf:
+        """Return the format of a topic's rows for the tasks of a sub-topology, under this input number.
+
+        Args:
+            is_alone: whether the tasks read no other rows.
+        """
         source, is_global = self._sources.get(topic), topic in sub.global_topics
         if source is None:
             return RowsOf(topic, number, is_global, placed=topic in self.topology.internal_topics)
         without_time = source.chosen._replace(timestamp=None)
-        return RowsOf(topic, number, is_global, without_time, source.schema, source.chosen.timestamp)
+        chosen, time = without_time, source.chosen.timestamp
+        return RowsOf(topic, number, is_global, chosen, source.schema, time, is_alone=is_alone)
 
 
 def for_batch(settings: Settings) -> Settings:

@@ -103,7 +103,7 @@ class SparkStages:
         """Return the rows of all topics, those of each task in one Spark partition and in order."""
         causes = self._plan.tells_causes(sub)
         is_alone = len(inputs) == 1
-        frame = reduce(_union, (self._rows(one, tasks, is_alone, causes) for one in inputs))
+        frame = reduce(_union, (self._rows(one, tasks, causes) for one in inputs))
         order = [f.col(name) for name in SORTED_BY if name in frame.columns and not (is_alone and name == "input")]
         moved = frame.repartitionById(tasks, "partition").sortWithinPartitions(*order, *self._places(inputs))
         return _wanted(moved, inputs, ["input"] * (not is_alone) + ["cause"] * causes)
@@ -111,7 +111,7 @@ class SparkStages:
     def _of_circle(self, sub: SubTopology, stage: Stage) -> Any:
         """Return the rows for one sub-topology of a circle."""
         tasks, causes = self._plan.layout.tasks[sub.id], self._plan.tells_causes(sub)
-        return reduce(_union, (self._rows(one, 1 if one.is_global else tasks, False, causes) for one in stage.inputs))
+        return reduce(_union, (self._rows(one, 1 if one.is_global else tasks, causes) for one in stage.inputs))
 
     def _circle(self, frame: Any, inputs: Sequence[RowsOf]) -> Any:
         """Return the rows of all tasks of a circle, in one Spark partition and in order of their topics."""
@@ -126,13 +126,11 @@ class SparkStages:
             if one.chosen is not None:
                 yield from frames.places(self._sources[one.topic], one)
 
-    def _rows(self, one: RowsOf, tasks: int, is_alone: bool, causes: bool) -> Any:
+    def _rows(self, one: RowsOf, tasks: int, causes: bool) -> Any:
         """Return the rows of one topic."""
         plan = self._plan
         if one.topic in self._sources:
-            return frames.rows_of(
-                self._sources[one.topic], one, tasks, is_alone, plan.layout.meetings if causes else None
-            )
+            return frames.rows_of(self._sources[one.topic], one, tasks, plan.layout.meetings if causes else None)
         if one.topic in plan.ranges:
             ranges = plan.ranges[one.topic]
             firsts = [plan.first_cause(one.topic, partition) for partition in range(len(ranges))]
@@ -154,7 +152,16 @@ def _run(stage: Any) -> list[Any]:
 
 def _wanted(frame: Any, inputs: Sequence[RowsOf], more: Sequence[str]) -> Any:
     """Return the columns that tasks read."""
-    names = ["clock", "timestamp", "key", "value", "old", "headers", *(one.column for one in inputs), *more]
+    names = [
+        "clock",
+        "timestamp",
+        "key",
+        "value",
+        "old",
+        "headers",
+        *(name for one in inputs for name in one.columns),
+        *more,
+    ]
     return frame.select(*(name for name in names if name in frame.columns))
 
 
