@@ -74,6 +74,10 @@ class Reader:
     def write(self, block: Block) -> None:
         (self._folder / block.file).write_text(self._here(block.text), encoding="utf-8")
 
+    def file(self, name: str) -> str:
+        """The text of a file in the folder."""
+        return (self._folder / name).read_text(encoding="utf-8").strip()
+
     def type(self, command: str) -> str:
         """What a command prints, with what differs from run to run blanked."""
         if command.startswith("export "):
@@ -177,6 +181,21 @@ def test_a_program_in_the_test_driver_gives_what_its_page_shows(name: str, reade
     command = f"python try_{name}"
     [shown] = [shown for block in blocks(page) for typed, shown in steps(block.text) if typed == command]
     assert reader.type(command) == plain(shown)
+
+
+def test_the_picture_of_late_records_is_the_one_that_the_command_of_its_page_draws(reader: Reader):
+    typed = []
+    for block in (block for page in PAGES[:2] for block in blocks(page)):
+        if block.file:
+            reader.write(block)
+        typed += [command for command, _ in steps(block.text)]
+    for command in typed:
+        if command.startswith("penstock topics produce"):
+            reader.type(command)
+    [why] = [command for command in typed if command.startswith("penstock why")]
+    reader.type(f"{why} --svg tea.svg")
+    shown = readme.ROOT / "docs" / "pictures" / "tea.svg"
+    assert reader.file("tea.svg") == shown.read_text(encoding="utf-8").strip()
 
 
 @pytest.mark.slow
