@@ -101,19 +101,19 @@ with the recording level and the existing endings.
 """
 
 NOT_GIVEN: dict[str, str] = {
-    "version, commit-id, application-id, process-id, topology-description, state": "are texts; `penstock status` and "
-    "`penstock topology` tell them",
-    "client-state, alive-stream-threads, failed-stream-threads, thread-state, thread-start-time": "belong to a "
-    "process, and figures to what is committed; `/health` tells whether it works",
-    "poll-*, *-ratio, blocked-time-ns-total, active-buffer-count, enforced-processing-*": "there is no poll loop: a "
-    "commit says what tasks are to read",
-    "task-created-*, task-closed-*, restore-*, update-*": "restore listeners tell of them",
-    "put-*, get-*, fetch-*, all-*, range-*, prefix-scan-*, delete-*, remove-*, flush-*, *-iterator*": "stores are read "
-    "and written a chunk at a time, so that there is no call for a record that could be timed",
-    "idempotent-update-skip-*, window-aggregate-final-emit-latency-*, hit-ratio, cache-size-bytes-total": "chunks have "
-    "no such moment",
-    "num-keys, block-cache-*, *-mem-table*, *-sst-files-size, bytes-read-*, compaction-*, ...": "are RocksDB's own; "
-    "state-bytes has the size of a store in memory and on disk",
+    "version, commit-id, application-id, process-id, topology-description, state": "these are texts: see `penstock "
+    "status` and `penstock topology`",
+    "client-state, alive-stream-threads, failed-stream-threads, thread-state, thread-start-time": "these describe a "
+    "process, and metrics describe commits: see `/health`",
+    "poll-*, *-ratio, blocked-time-ns-total, active-buffer-count, enforced-processing-*": "there is no poll loop: the "
+    "driver tells each task what to read",
+    "task-created-*, task-closed-*, restore-*, update-*": "restore listeners report this",
+    "put-*, get-*, fetch-*, all-*, range-*, prefix-scan-*, delete-*, remove-*, flush-*, *-iterator*": "stores read and "
+    "write a chunk of records at a time: there is no call for a single record to measure",
+    "idempotent-update-skip-*, window-aggregate-final-emit-latency-*, hit-ratio, cache-size-bytes-total": "in a chunk, "
+    "there is no such moment to measure",
+    "num-keys, block-cache-*, *-mem-table*, *-sst-files-size, bytes-read-*, compaction-*, ...": "these are RocksDB's "
+    "own: see `state-bytes` for the size of a store in memory and on disk",
 }
 """Further metrics of 4.3, and why they do not exist here."""
 

@@ -21,7 +21,7 @@ from penstock.engine.local import LocalApplication
 from penstock.engine.task import task
 from penstock.errors import ConfigError
 from penstock.log.file.log import FileLog
-from penstock.metric_names import GROUPS, NOT_GIVEN, OF_KAFKA, OF_THE_TEXTS, names
+from penstock.metric_names import GROUPS, NOT_GIVEN, OF_KAFKA, OF_THE_TEXTS, RECORDING_LEVELS, names
 from penstock.metrics import Metric
 from penstock.query.application import open_stores
 from penstock.settings import Settings
@@ -230,6 +230,9 @@ def test_the_page_lists_what_there_is_what_only_the_texts_know_and_what_there_is
         for line in PAGE.read_text().splitlines()
         if line.startswith("| `")
     ]
+    measured = [row.pop() for row in rows if row[1] in RECORDING_LEVELS]
+    assert len(measured) == len(OF_THE_TEXTS)
+    assert all(measured)
     of_kafka = [[GROUPS[scope], name, level] for scope, every in OF_KAFKA.items() for name, level in every.items()]
     of_texts = [[f"{name}{{{','.join(ends)}}}", level] for name, (level, ends) in OF_THE_TEXTS.items()]
     assert rows == of_kafka + of_texts + [[name, why.replace("`", "")] for name, why in NOT_GIVEN.items()]
