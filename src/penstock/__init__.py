@@ -37,12 +37,14 @@ from penstock.dsl.stream_joined import StreamJoined
 from penstock.dsl.suppressed import BufferConfig, Suppressed
 from penstock.dsl.windowed import SessionWindowedKStream, TimeWindowedKStream
 from penstock.dsl.windows import (
+    CalendarWindows,
     EmitStrategy,
     JoinWindows,
     SessionWindows,
     SlidingWindows,
     TimeWindows,
     UnlimitedWindows,
+    Windows,
 )
 from penstock.engine.operate.close_options import CloseOptions
 from penstock.engine.operate.lifecycle import State, UncaughtExceptionResponse
@@ -167,6 +169,7 @@ __all__ = [
     "BufferConfig",
     "BufferFullError",
     "BufferedTransaction",
+    "CalendarWindows",
     "Cancellable",
     "CloseOptions",
     "CogroupedKStream",
@@ -289,6 +292,7 @@ __all__ = [
     "WindowStore",
     "WindowStoreSupplier",
     "Windowed",
+    "Windows",
     "columnar",
     "consume",
     "open_store",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from penstock import Materialized, SessionWindows, StreamsBuilder, TimeWindows, Topology
+from penstock import CalendarWindows, Materialized, SessionWindows, StreamsBuilder, TimeWindows, Topology
 from penstock.engine.evolution.matching import NO_WISHES, Matches, matches_of
 from penstock.engine.evolution.refusals import check
 from penstock.engine.shared import starts
@@ -69,6 +69,11 @@ def again(world: World, changed: Topology) -> World:
 
 
 REFUSED = {
+    "days of another time zone": (
+        counted(of=CalendarWindows.by_day("Europe/Berlin")),
+        counted(of=CalendarWindows.by_day("America/New_York")),
+        r"store 'counts': windows was day Europe/Berlin and is day America/New_York now",
+    ),
     "another window size": (
         counted(of=windows(HOUR)),
         counted(of=windows(2 * HOUR)),

@@ -22,6 +22,7 @@ from penstock import (
     TimeWindows,
     Topology,
     UnlimitedWindows,
+    Windows,
     columnar,
 )
 from penstock.dsl.cogrouped import CogroupedKStream
@@ -409,6 +410,37 @@ def windows_that_are_grouped_again(builder: StreamsBuilder) -> None:
     counts = stream(builder).group_by_key().windowed_by(windows).count("counts")
     by_key = counts.group_by(lambda window, n: (window.key, n), value=int)
     by_key.reduce(add, subtract, "store").to_stream().to("out")
+
+
+class Unequal(Windows):
+    """Windows of 3 and of 7 in turn, each with the first moment of the next one; nothing from 80 to 90."""
+
+    size = 8
+    grace_period = 5
+
+    def windows_for(self, timestamp: int) -> Any:
+        if not 80 <= timestamp < 90:
+            first = timestamp // 10 * 10
+            windows = [(first - 7, first + 1), (first, first + 4), (first + 3, first + 11)]
+            return [(start, end) for start, end in windows if 0 <= start <= timestamp < end]
+        return []
+
+
+@example
+def windows_of_a_class(builder: StreamsBuilder) -> None:
+    stream(builder).group_by_key().windowed_by(Unequal()).count("store").to_stream().to("out")
+
+
+@timed
+def windows_of_a_class_once_they_have_closed(builder: StreamsBuilder) -> None:
+    windows = stream(builder).group_by_key().windowed_by(Unequal())
+    windows.emit_strategy(EmitStrategy.on_window_close()).count("store").to_stream().to("out")
+
+
+@example
+def windows_of_a_class_suppressed(builder: StreamsBuilder) -> None:
+    counts = stream(builder).group_by_key().windowed_by(Unequal()).reduce(add, "store")
+    counts.suppress(Suppressed.until_window_closes(BufferConfig.unbounded())).to_stream().to("out")
 
 
 @cached

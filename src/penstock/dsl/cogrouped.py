@@ -11,8 +11,8 @@ from penstock.dsl.graph import K, R, V
 from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized, kept_as
 from penstock.dsl.results import aggregated_type
-from penstock.dsl.windowed import check_windows, node_type, windowed_key
-from penstock.dsl.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from penstock.dsl.windowed import checked_windows, node_type, windowed_key
+from penstock.dsl.windows import OwnWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 from penstock.errors import TopologyError
 from penstock.java_names import KafkaNames
 from penstock.plan import names, nodes
@@ -72,7 +72,7 @@ class CogroupedKStream(KafkaNames, Generic[K, R]):
 
     @overload
     def windowed_by(
-        self, windows: TimeWindows | SlidingWindows | UnlimitedWindows
+        self, windows: TimeWindows | SlidingWindows | UnlimitedWindows | Windows
     ) -> TimeWindowedCogroupedKStream[K, R]: ...
 
     @overload
@@ -80,7 +80,7 @@ class CogroupedKStream(KafkaNames, Generic[K, R]):
 
     def windowed_by(self, windows: Any) -> TimeWindowedCogroupedKStream[K, R] | SessionWindowedCogroupedKStream[K, R]:
         """Aggregate by key and window of time."""
-        check_windows(windows)
+        windows = checked_windows(windows)
         if isinstance(windows, SessionWindows):
             return SessionWindowedCogroupedKStream(self._groups, windows)
         return TimeWindowedCogroupedKStream(self._groups, windows)
@@ -99,7 +99,7 @@ class TimeWindowedCogroupedKStream(KafkaNames, Generic[K, R]):
     [(Windowed(key='a', start=0, end=10), 1), (Windowed(key='a', start=0, end=10), 3)]
     """
 
-    def __init__(self, groups: Groups, windows: TimeWindows | SlidingWindows | UnlimitedWindows):
+    def __init__(self, groups: Groups, windows: TimeWindows | SlidingWindows | UnlimitedWindows | OwnWindows):
         self._groups = groups
         self._windows = windows
 

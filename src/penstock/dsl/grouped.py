@@ -12,8 +12,8 @@ from penstock.dsl.graph import Graph, K, R, V, shown
 from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized, kept_as, materialized_of
 from penstock.dsl.stream import repartition_node
-from penstock.dsl.windowed import SessionWindowedKStream, TimeWindowedKStream, check_windows
-from penstock.dsl.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from penstock.dsl.windowed import SessionWindowedKStream, TimeWindowedKStream, checked_windows
+from penstock.dsl.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 from penstock.errors import ConfigError
 from penstock.java_names import KafkaNames
 from penstock.plan import names, nodes
@@ -188,7 +188,9 @@ class KGroupedStream(KafkaNames, Generic[K, V]):
         return self._aggregate(names.STREAM_AGGREGATE, aggregation, given, result, name)
 
     @overload
-    def windowed_by(self, windows: TimeWindows | SlidingWindows | UnlimitedWindows) -> TimeWindowedKStream[K, V]: ...
+    def windowed_by(
+        self, windows: TimeWindows | SlidingWindows | UnlimitedWindows | Windows
+    ) -> TimeWindowedKStream[K, V]: ...
 
     @overload
     def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream[K, V]: ...
@@ -201,7 +203,7 @@ class KGroupedStream(KafkaNames, Generic[K, V]):
         ...      [("a", "x", 3), ("a", "y", 12)])
         [(Windowed(key='a', start=0, end=10), 1), (Windowed(key='a', start=10, end=20), 1)]
         """
-        check_windows(windows)
+        windows = checked_windows(windows)
         if isinstance(windows, SessionWindows):
             return SessionWindowedKStream(self, windows)
         return TimeWindowedKStream(self, windows)

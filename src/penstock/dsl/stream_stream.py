@@ -15,6 +15,7 @@ from penstock.plan.functions import caller, check_type, user_function
 from penstock.plan.names import check_name
 from penstock.plan.node import StoreSpec
 from penstock.plan.options import said_once
+from penstock.plan.own_windows import refuse_ignored
 from penstock.serdes import BYTES, Serde
 
 
@@ -35,6 +36,7 @@ def join_streams(
     hint = "the joiner comes first" if turned else "such as JoinWindows.of_time_difference_with_no_grace(...)"
     check_type(windows, JoinWindows, f"the windows of {method}", f"{hint}: {method}(other, joiner, windows)")
     assert windows is not None
+    refuse_ignored(windows, method)
     windows = windows if retention_ms is None else windows._kept_for(retention_ms)
     given = said_once(method, "stream_joined", joined, StreamJoined(name=name))
     key = given.key or left.key

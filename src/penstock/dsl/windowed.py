@@ -11,11 +11,20 @@ from penstock.dsl.functions import Aggregator, Merger, Reducer
 from penstock.dsl.graph import K, R, V
 from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized, kept_as, materialized_of
-from penstock.dsl.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from penstock.dsl.windows import (
+    EmitStrategy,
+    OwnWindows,
+    SessionWindows,
+    SlidingWindows,
+    TimeWindows,
+    UnlimitedWindows,
+    Windows,
+)
 from penstock.errors import ConfigError, TopologyError
 from penstock.java_names import KafkaNames
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller
+from penstock.plan.own_windows import ends_of_windows, own_windows_of, refuse_ignored
 from penstock.processor import RecordContext
 from penstock.record import Windowed
 from penstock.serdes import INT, Serde, SessionWindowedSerde, TimeWindowedSerde, WindowedSerde
@@ -34,7 +43,7 @@ class TimeWindowedKStream(KafkaNames, Generic[K, V]):
     def __init__(
         self,
         grouped: KGroupedStream[K, V],
-        windows: TimeWindows | SlidingWindows | UnlimitedWindows,
+        windows: TimeWindows | SlidingWindows | UnlimitedWindows | OwnWindows,
         emit: EmitStrategy | None = None,
     ):
         self._grouped = grouped
@@ -153,8 +162,7 @@ class TimeWindowedKStream(KafkaNames, Generic[K, V]):
             TopologyError: the windows overlap, so that one record would come out several times.
         """
         windows = self._windows
-        if isinstance(windows, SlidingWindows) or windows.advance_ms < windows.size_ms:
-            kind = "sliding" if isinstance(windows, SlidingWindows) else "hopping"
+        if kind := _overlapping(windows):
             raise TopologyError(
                 f"distinct at {caller()}: {kind} windows overlap, so a record would be multiplied instead of "
                 "deduplicated; use tumbling windows or sessions"
@@ -293,6 +301,15 @@ class SessionWindowedKStream(KafkaNames, Generic[K, V]):
         )
 
 
+def _overlapping(windows: Any) -> str:
+    """The kind of windows of which a record may be in several; empty for others."""
+    if isinstance(windows, OwnWindows):
+        return "" if windows.calendar is not None else f"nothing says whether {type(windows.windows).__name__}"
+    if isinstance(windows, SlidingWindows):
+        return "sliding"
+    return "hopping" if windows.advance_ms < windows.size_ms else ""
+
+
 def _distinct_as(
     named: str | Materialized | None, materialized: Materialized | None, name: str | None, store: str | None
 ) -> tuple[Materialized | None, str | None]:
@@ -364,13 +381,17 @@ def windowed_table(
     return KTable(graph, graph.add(node), windowed_key(spec.key, windows), spec.value)
 
 
-def check_windows(windows: Any) -> None:
-    """Raise ``TopologyError`` if the argument is no kind of windows."""
+def checked_windows(windows: Any) -> Any:
+    """Return windows as steps take them; raise ``TopologyError`` if the argument is no kind of windows."""
+    if isinstance(windows, Windows):
+        return own_windows_of(windows)
     if not isinstance(windows, TimeWindows | SlidingWindows | UnlimitedWindows | SessionWindows):
         raise TopologyError(
             f"windowed_by at {caller()} takes TimeWindows, SlidingWindows, SessionWindows or UnlimitedWindows, for "
             f"example TimeWindows.of_size_and_grace(...); got {windows!r} of type {type(windows).__name__}"
         )
+    refuse_ignored(windows, "windowed_by")
+    return windows
 
 
 def node_type(windows: Any) -> type[Any]:
@@ -382,7 +403,9 @@ def node_type(windows: Any) -> type[Any]:
 
 def windowed_key(key: Serde, windows: Any) -> WindowedSerde:
     """The type of keys with windows of this kind."""
-    return SessionWindowedSerde(key) if isinstance(windows, SessionWindows) else TimeWindowedSerde(key, windows.size_ms)
+    if isinstance(windows, SessionWindows):
+        return SessionWindowedSerde(key)
+    return TimeWindowedSerde(key, ends_of_windows(windows))
 
 
 def check_emit_strategy(strategy: Any) -> None:

@@ -1,5 +1,7 @@
 """Time windows, by their public names; they are defined in the plan."""
 
+from penstock.plan.calendar_windows import CalendarWindows
+from penstock.plan.own_windows import OwnWindows
 from penstock.plan.windows import (
     EmitStrategy,
     JoinWindows,
@@ -8,5 +10,16 @@ from penstock.plan.windows import (
     TimeWindows,
     UnlimitedWindows,
 )
+from penstock.plan.windows_base import Windows
 
-__all__ = ["EmitStrategy", "JoinWindows", "SessionWindows", "SlidingWindows", "TimeWindows", "UnlimitedWindows"]
+__all__ = [
+    "CalendarWindows",
+    "EmitStrategy",
+    "JoinWindows",
+    "OwnWindows",
+    "SessionWindows",
+    "SlidingWindows",
+    "TimeWindows",
+    "UnlimitedWindows",
+    "Windows",
+]

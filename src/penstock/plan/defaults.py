@@ -97,7 +97,7 @@ class Defaults(Rewriting):
         inner = self.serde(one.inner) if isinstance(one, WindowedSerde | NullableSerde) else one
         if inner is one or inner == getattr(one, "inner", None):
             return one
-        return TimeWindowedSerde(inner, one.size) if isinstance(one, TimeWindowedSerde) else type(one)(inner)  # type: ignore[call-arg]
+        return TimeWindowedSerde(inner, one.ends) if isinstance(one, TimeWindowedSerde) else type(one)(inner)  # type: ignore[call-arg]
 
     def _in_registry(self, one: Serde) -> Serde:
         return one.within(self._registry) if self._registry and isinstance(one, RegistrySerde) else one

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from penstock.window_ends import Ends, Sized
+
 
 @dataclass(frozen=True)
 class Kept:
@@ -19,6 +21,11 @@ class Kept:
     needs: ClassVar[str | None] = "a key-value store"
     window_size_ms: int = 0
     is_numbered: bool = False
+
+    @property
+    def window_ends(self) -> Ends:
+        """Where the windows end that the rows belong to."""
+        return Sized(self.window_size_ms)
 
 
 @dataclass(frozen=True)
@@ -35,8 +42,14 @@ class KeptWindows(Kept):
     needs: ClassVar[str | None] = "a window store"
     retention_ms: int
     """How long windows are kept, unless the store overrides it."""
+    ends: Ends | None = None
+    """Where windows end that are not of one size; None for those of ``window_size_ms``."""
     is_final: bool
     """True if windows are kept until they have closed and their results are emitted."""
+
+    @property
+    def window_ends(self) -> Ends:
+        return self.ends or super().window_ends
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,8 +18,9 @@ from penstock.plan.dataframes import Outside
 from penstock.plan.fields import Field
 from penstock.plan.functions import Maker, UserFunction
 from penstock.plan.kept import Kept
+from penstock.plan.own_windows import AnyWindows
 from penstock.plan.timestamps import Extractor
-from penstock.plan.windows import JoinWindows, Windows
+from penstock.plan.windows import JoinWindows
 from penstock.serdes import Serde
 
 
@@ -327,12 +328,12 @@ class Node:
     # --- windows -----------------------------------------------------------------------------------------------------
 
     @fact
-    def windows(self) -> Windows | JoinWindows | None:
+    def windows(self) -> AnyWindows | JoinWindows | None:
         """The windows of an aggregation, or of a join of streams."""
         return None
 
     @property
-    def windowed_by(self) -> Windows | None:
+    def windowed_by(self) -> AnyWindows | None:
         """The windows of an aggregation; None for joins and all other steps."""
         return None
 

@@ -311,9 +311,6 @@ class SessionWindows(KeptAWhile):
         return self.inactivity_gap_ms + self.grace_period_ms if self.until_ms is None else self.until_ms
 
 
-Windows = TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows
-
-
 @dataclass(frozen=True)
 class JoinWindows(KeptAWhile):
     """How far apart in time two records may be to be joined, both ends included, and how long the join waits.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from penstock.durations import MAX_MS
 from penstock.engine.shared.layout import TaskId
 from penstock.plan.node import Node
 from penstock.query.checkpoint import Checkpoint
@@ -58,8 +57,8 @@ def _unclosed(checkpoint: Checkpoint, node: Node, task: str, store: Any) -> list
     if isinstance(store, SessionStore):
         ends = [session.end for session, _ in store.rows()]
     else:
-        size = node.keeps.window_size_ms
-        ends = [min(start, MAX_MS - size) + size for _, start, _, _ in store.rows()]
+        end_of = node.keeps.window_ends.of
+        ends = [end_of(start) for _, start, _, _ in store.rows()]
     closes_at_end = isinstance(store, WindowStore)
     return [end for end in ends if end > emitted or (end == emitted and not closes_at_end)]
 

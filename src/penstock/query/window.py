@@ -121,8 +121,7 @@ class WindowView(View):
             yield Windowed(self._key.decode(key), start, self._end(start)), self._value.decode(value), timestamp
 
     def _end(self, start: int) -> int:
-        size = self._shape.format.window_size
-        return min(start, MAX_MS - size) + size
+        return self._shape.format.ends.of(start)
 
     def _table_shape(self) -> TableShape:
         return _TABLE.of(self._key, self._value)

@@ -19,6 +19,7 @@ from penstock.serdes.json import JsonSerde, UnsaidSerde
 from penstock.serdes.primitives import BYTES, FLOAT, INT, STR
 from penstock.serdes.row import RowSerde, serde_of_type
 from penstock.serdes.windowed import SessionWindowedSerde, TimeWindowedSerde, WindowedSerde
+from penstock.window_ends import ends_named
 
 __all__ = [
     "BYTES",
@@ -168,7 +169,7 @@ def from_name(name: str) -> Serde:
         return plain[name]
     if name.startswith("windowed[") and name.endswith("]"):
         inner, _, size = name[len("windowed[") : -1].rpartition(", ")
-        return TimeWindowedSerde(from_name(inner), int(size))
+        return TimeWindowedSerde(from_name(inner), ends_named(size))
     if name.startswith("session[") and name.endswith("]"):
         return SessionWindowedSerde(from_name(name[len("session[") : -1]))
     return JSON if name.startswith("json") else BYTES

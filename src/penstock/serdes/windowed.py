@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import Binary, IntArray, fixed_binary, last_numbers, without_last
-from penstock.durations import MAX_MS
 from penstock.errors import SerdeError
 from penstock.record import Windowed
 from penstock.serdes.base import Serde
+from penstock.window_ends import ends_of
 
 
 class WindowedSerde(Serde):
@@ -71,6 +71,8 @@ class WindowedSerde(Serde):
 class TimeWindowedSerde(WindowedSerde):
     """Keys of windows of one size: the key, then the start as 8 bytes; the end follows from the size.
 
+    In place of the size it takes ``CalendarWindows``, whose windows are of several.
+
     >>> from penstock.serdes.primitives import STR
     >>> serde = TimeWindowedSerde(STR, 10)
     >>> serde.decode(serde.encode(Windowed("a", 5, 15)))
@@ -79,10 +81,11 @@ class TimeWindowedSerde(WindowedSerde):
 
     _suffix = 8
 
-    def __init__(self, inner: Serde, size: int):
+    def __init__(self, inner: Serde, size: Any):
         self.inner = inner
-        self.size = size
-        self.name = f"windowed[{inner.name}, {size}]"
+        self.ends = ends_of(size)
+        self.size = self.ends.longest
+        self.name = f"windowed[{inner.name}, {self.ends.name}]"
 
     def encode(self, value: Any) -> bytes:
         if not isinstance(value, Windowed):
@@ -96,7 +99,7 @@ class TimeWindowedSerde(WindowedSerde):
     def decode(self, data: bytes) -> Windowed[Any]:
         self._check(data)
         start = int.from_bytes(data[-8:], "big", signed=True)
-        return Windowed(self.inner.decode(data[:-8]), start, min(start + self.size, MAX_MS))
+        return Windowed(self.inner.decode(data[:-8]), start, self.ends.of(start))
 
     def encode_windows(self, keys: Binary, start: IntArray, end: IntArray) -> Binary:
         return pc.binary_join_element_wise(keys, fixed_binary(start.astype(">i8")), b"")
@@ -104,7 +107,7 @@ class TimeWindowedSerde(WindowedSerde):
     def windows(self, data: Binary) -> tuple[IntArray, IntArray]:
         self._check_all(data)
         start = last_numbers(data)
-        return start, np.minimum(start, MAX_MS - self.size) + self.size
+        return start, self.ends.all_of(start)
 
 
 class SessionWindowedSerde(WindowedSerde):

@@ -20,6 +20,7 @@ from penstock.state.records import record_view
 from penstock.state.records import view as records
 from penstock.state.store import StateStore
 from penstock.state.task_state import TASK_TIME
+from penstock.window_ends import Ends, Sized
 
 _PROCESSES: dict[str, tuple[type[Process], type[TaskProcessorContext]]] = {
     "": (Process, TaskProcessorContext),
@@ -99,15 +100,16 @@ def _view(at: Lowering, name: str) -> RecordView:
 def new_view(facts: TableFacts, store: StateStore) -> records.RecordView[Any]:
     """Return a new record view of a store."""
     spec = facts.named()[store.name]
-    size = _window_size(facts, spec)
-    return record_view(store, *spec.types, timestamped=spec.is_timestamped, window_size=size)
+    ends = _window_ends(facts, spec)
+    return record_view(store, *spec.types, timestamped=spec.is_timestamped, window_size=ends)
 
 
-def _window_size(facts: TableFacts, spec: StoreSpec) -> int:
-    """Return the size of a store's windows: as described, or as given by the step that fills it."""
+def _window_ends(facts: TableFacts, spec: StoreSpec) -> Ends:
+    """Return where a store's windows end: as described, or as given by the step that fills it."""
     if spec.window_size is not None:
-        return spec.window_size
-    return max((node.keeps.window_size_ms for node, other in facts.stores.items() if other is spec), default=0)
+        return Sized(spec.window_size)
+    filled = (node.keeps.window_ends for node, other in facts.stores.items() if other is spec)
+    return max(filled, key=lambda ends: ends.longest, default=Sized(0))
 
 
 def _global_stores(at: Lowering) -> list[str]:

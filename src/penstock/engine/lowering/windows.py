@@ -21,13 +21,13 @@ from penstock.state.kinds.window import WindowStore
 
 def window_aggregate(node: nodes.WindowAggregate, at: Lowering) -> Operator:
     key, value = node.store.types
-    table = _table(node, at, TimeWindowedSerde(key, node.windows.size_ms), closes_at_end=True)
+    table = _table(node, at, TimeWindowedSerde(key, node.keeps.window_ends), closes_at_end=True)
     store = at.store(node.store, WindowStore)
     return WindowAggregate(table, node.windows, store, fold_of(node.aggregation, at.name, value, at.context))
 
 
 def window_distinct(node: nodes.WindowDistinct, at: Lowering) -> Operator:
-    serde = TimeWindowedSerde(node.store.types[0], node.windows.size_ms)
+    serde = TimeWindowedSerde(node.store.types[0], node.keeps.window_ends)
     table = _table(node, at, serde, closes_at_end=True, emits_each=True)
     return WindowDistinct(table, node.windows, at.store(node.store, WindowStore), NoFold())
 

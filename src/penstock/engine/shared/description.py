@@ -16,6 +16,7 @@ from penstock.engine.shared.stores import stores_of
 from penstock.engine.shared.traces import Trace, Traces, topics_read
 from penstock.plan import nodes
 from penstock.plan.node import Node, StoreSpec
+from penstock.plan.own_windows import OwnWindows
 from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology
 from penstock.state.store import StateStore
@@ -163,6 +164,8 @@ def _of_step(node: Node) -> Iterator[tuple[str, str]]:
         yield "made by", node.aggregation.kind
         if node.aggregation.initialize is not None and (first := _type_of(node.aggregation.initialize)):
             yield "first value", first
+    if isinstance(node.windows, OwnWindows):
+        yield "windows", node.windows.name
     yield from _times(node.windows, _WINDOWS)
 
 

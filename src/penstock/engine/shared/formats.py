@@ -27,6 +27,7 @@ from penstock.state.kinds.user import UserStore
 from penstock.state.kinds.versioned.store import VersionedStore
 from penstock.state.kinds.window import WindowStore
 from penstock.state.store import StateStore
+from penstock.window_ends import Ends, Sized, ends_named
 
 _WINDOW = ("retention", "in_memory", "segment_interval")
 _ARGUMENTS: dict[type[StateStore], tuple[str, ...]] = {
@@ -62,10 +63,17 @@ class StoreFormat(msgspec.Struct, frozen=True, omit_defaults=True):
     keeps_beyond: int = 0
     window_size: int = 0
     """The size of the windows its rows belong to, in milliseconds."""
+    windows: str = ""
+    """The rule by which its windows end, if they are not of one size; empty in earlier starts."""
     is_everywhere: bool = False
     """Whether each task has all of it, like a global table."""
     is_numbered: bool = False
     """Whether a number of 8 bytes follows each key."""
+
+    @property
+    def ends(self) -> Ends:
+        """Where its windows end."""
+        return ends_named(self.windows) if self.windows else Sized(self.window_size)
 
     @property
     def is_known(self) -> bool:
@@ -112,6 +120,7 @@ def _format(store: StateStore, node: Node | None, spec: StoreSpec, sub: int, is_
         arguments={name: getattr(store, name) for name in _ARGUMENTS[_kind(store)]},
         keeps_beyond=getattr(store, "keeps_beyond", 0),
         window_size=kept.window_size_ms or spec.window_size or 0,
+        windows="" if isinstance(kept.window_ends, Sized) else kept.window_ends.name,
         is_everywhere=is_everywhere,
         is_numbered=kept.is_numbered,
     )

@@ -1,4 +1,4 @@
-"""``count``, ``reduce`` and ``aggregate`` in time windows: tumbling, hopping, unlimited."""
+"""``count``, ``reduce`` and ``aggregate`` in time windows of all kinds; ``windowing.py`` says which."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from penstock.arrays import BoolArray, IntArray, nulls, numbered, shifted
+from penstock.arrays import BoolArray, IntArray, nulls
 from penstock.batch import Batch, Changes, merge
 from penstock.columns import WindowedColumn, null_column
 from penstock.ops.aggregations.plain import Aggregate
 from penstock.ops.core.context import CLOSED_WINDOW
 from penstock.ops.core.fold import Fold, Rows
-from penstock.ops.core.functions import row_numbers
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.nulls import complete
 from penstock.ops.core.operator import Collector
@@ -20,6 +19,8 @@ from penstock.ops.core.seen import CLOSED, TAKEN, Seen
 from penstock.ops.windows.cogroup import SideTimes
 from penstock.ops.windows.on_window_close import Closing
 from penstock.ops.windows.windowed_table import WindowedTable
+from penstock.ops.windows.windowing import windowing_of
+from penstock.plan.own_windows import OwnWindows
 from penstock.plan.windows import TimeWindows, UnlimitedWindows
 from penstock.state.columns.rows import Values
 from penstock.state.kinds.window import WindowStore
@@ -32,10 +33,18 @@ class WindowAggregate(Aggregate):
     window counts as a drop.
     """
 
-    def __init__(self, table: WindowedTable, windows: TimeWindows | UnlimitedWindows, store: WindowStore, fold: Fold):
+    def __init__(
+        self,
+        table: WindowedTable,
+        windows: TimeWindows | UnlimitedWindows | OwnWindows,
+        store: WindowStore,
+        fold: Fold,
+    ):
         super().__init__(table.node, table.context, fold, store, table.sends_old, table.caching, table.tells_stored)
         self._window_store = store
         self._windows = windows
+        self._windowing = windowing_of(windows)
+        self._is_of_one_size = not isinstance(windows, OwnWindows)
         self._serde = table.serde
         self._time = table.time
         self._closing = table.closing
@@ -56,61 +65,46 @@ class WindowAggregate(Aggregate):
             out.emit(self._close(self._closing, batch, closed_at))
 
     def _open_windows(self, batch: Batch, closed_at: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """The windows of ``_assign`` that are still open; closed ones count as drops."""
-        row, start, within = self._assign(batch.timestamp)
-        is_open = self._is_open(start, closed_at[row])
+        """The windows of all records that are still open: the record's row, the window's start, and its number within
+        the record's windows. Closed ones count as drops."""
+        row, start, within, failed = self._windowing.assign(batch.timestamp)
+        for number, error in failed:
+            assert isinstance(self._windows, OwnWindows)
+            self._context.failed(self._node, int(batch.position[number]), error, self._windows.function)
+        is_open = self._windowing.is_open(start, closed_at[row])
         if (watching := self._context.commit.watching) is not None:
             times, fate = closed_at + self._windows.grace_period_ms, np.where(is_open, TAKEN, CLOSED)
-            watching(Seen(self._node, batch, times, row, start, self._ends(start), fate))
+            watching(Seen(self._node, batch, times, row, start, self._windowing.ends(start), fate))
         if not is_open.all():
             self._context.drop(self._node, batch.position[row[~is_open]], CLOSED_WINDOW)
             row, start, within = row[is_open], start[is_open], within[is_open]
         return row, start, within
-
-    def _assign(self, timestamps: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """All windows of all records: the record's row, the window's start, and its number within the record's
-        windows."""
-        if isinstance(self._windows, UnlimitedWindows):
-            row = np.flatnonzero(timestamps >= self._windows.start_ms)
-            return row, np.full(len(row), self._windows.start_ms), np.zeros(len(row), np.int64)
-        size, advance = self._windows.size_ms, self._windows.advance_ms
-        if size == advance:
-            return np.arange(len(timestamps)), timestamps - timestamps % size, np.zeros(len(timestamps), np.int64)
-        first = np.maximum(timestamps - size + advance, 0) // advance * advance
-        row, within = row_numbers((timestamps - first) // advance + 1)
-        return row, first[row] + within * advance, within
 
     def _close(self, closing: Closing, batch: Batch, closed_at: IntArray) -> Changes | None:
         """The results of the windows that the records close. These windows no longer change, so the store has their
         results."""
         if not closing.is_due():
             return None
-        size = self._windows.size_ms
-        earliest = max(closing.closed_before - size + 1, 0)
+        before, now = closing.closed_before, int(closed_at[-1])
         closing.done(closed_at)
-        found = self._window_store.between(earliest, int(closed_at[-1]) - size)
+        longest = self._windowing.longest
+        latest = now - longest if self._is_of_one_size else now - 1
+        found = self._window_store.between(max(before - longest + 1, 0), latest)
         if found is None:
             return None
         keys, values = found
         assert keys.times is not None
-        ends = self._ends(keys.times)
+        starts, ends = keys.times, self._windowing.ends(keys.times)
+        if not self._is_of_one_size:
+            closes = np.flatnonzero((ends > before) & (ends <= now))
+            keys, values, starts, ends = keys.take(closes), values.take(closes), starts[closes], ends[closes]
         row = closing.closed_by(closed_at, ends)
-        return closing.results(batch, row, keys.data, keys.times, ends, values.data, values.timestamps)
-
-    def _ends(self, start: IntArray) -> IntArray:
-        return shifted(start, self._windows.size_ms)
-
-    def _is_open(self, start: IntArray, closed_at: IntArray) -> BoolArray:
-        """True for windows that have not closed yet, including those that end past the largest time."""
-        if isinstance(self._windows, UnlimitedWindows):
-            return np.ones(len(start), np.bool_)
-        is_open: BoolArray = start > closed_at - self._windows.size_ms
-        return is_open
+        return closing.results(batch, row, keys.data, starts, ends, values.data, values.timestamps)
 
     def _fold_windows(self, batch: Batch, row: IntArray, start: IntArray, within: IntArray) -> Changes | None:
-        every = len(row) == len(batch) and self._windows.size_ms == self._windows.advance_ms
+        every = len(row) == len(batch) and not self._windowing.overlap
         wide = batch if every else batch.take(row)
-        if self._windows.size_ms != self._windows.advance_ms:
+        if self._windowing.overlap:
             wide = replace(wide, order=(*wide.order, within))
         if isinstance(self._time, SideTimes):
             unseen = self._unseen(wide, start)
@@ -141,7 +135,7 @@ class WindowAggregate(Aggregate):
         rows = Rows(alone.key.decoded, alone.value, None, alone.timestamp, batch, row[lost])
         groups = Groups.by_number(np.arange(count))
         folded = self._fold.fold(groups, Values(nulls(count), np.full(count, -1, np.int64)), rows)
-        key = WindowedColumn(alone.key, start[lost], self._ends(start[lost]), self._serde)
+        key = WindowedColumn(alone.key, start[lost], self._windowing.ends(start[lost]), self._serde)
         old = folded.old if self._sends_old else None
         if self._cache is not None:
             old = null_column(count, folded.new.serde)
@@ -158,10 +152,10 @@ class WindowAggregate(Aggregate):
 
     def _fold_seen(self, batch: Batch, wide: Batch, row: IntArray, start: IntArray) -> Changes | None:
         keys, codes = group_keys(wide.key.encoded())
-        numbers, _ = numbered(start // self._windows.advance_ms, len(keys))
+        numbers = self._windowing.numbers(start, len(keys))
         groups = Groups.by_number(numbers * len(keys) + codes)
         representative = groups.order[groups.starts]
         located_keys = keys.at(codes[representative], start[representative])
         rows = Rows(wide.key.decoded, wide.value, None, wide.timestamp, batch, row)
-        windowed = WindowedColumn(wide.key, start, self._ends(start), self._serde)
+        windowed = WindowedColumn(wide.key, start, self._windowing.ends(start), self._serde)
         return self._apply(groups, located_keys, rows, wide.with_key(windowed))

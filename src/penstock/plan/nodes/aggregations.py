@@ -10,7 +10,8 @@ from penstock.plan.columns import BOTH, KEY, Columns
 from penstock.plan.kept import Kept, KeptSessions, KeptSlidingWindows, KeptWindows
 from penstock.plan.node import Hold, Node, Stores, StoreSpec
 from penstock.plan.nodes.mapped import Aggregates
-from penstock.plan.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
+from penstock.plan.own_windows import AnyWindows, OwnWindows
+from penstock.plan.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -63,7 +64,7 @@ class WindowedAggregate(Aggregates, Node):
     """An aggregation in windows; ``final`` if it emits one result for each window, when it has closed."""
 
     aggregation: Aggregation
-    windows: Windows
+    windows: AnyWindows
     store: StoreSpec
     final: bool = False
 
@@ -72,7 +73,7 @@ class WindowedAggregate(Aggregates, Node):
     keeps_columns: ClassVar[Columns] = KEY
 
     @property
-    def windowed_by(self) -> Windows:
+    def windowed_by(self) -> AnyWindows:
         return self.windows
 
     @property
@@ -82,14 +83,19 @@ class WindowedAggregate(Aggregates, Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WindowAggregate(WindowedAggregate):
-    windows: TimeWindows | UnlimitedWindows
+    windows: TimeWindows | UnlimitedWindows | OwnWindows
 
     caches_last_update: ClassVar[bool] = True
 
     @property
     def keeps(self) -> Kept:
         windows = self.windows
-        return KeptWindows(window_size_ms=windows.size_ms, retention_ms=windows.retention_ms, is_final=self.final)
+        return KeptWindows(
+            window_size_ms=windows.size_ms,
+            retention_ms=windows.retention_ms,
+            ends=windows.ends if isinstance(windows, OwnWindows) else None,
+            is_final=self.final,
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -21,6 +21,7 @@ from penstock.state.records.versioned import VersionedRecords
 from penstock.state.records.view import RecordView
 from penstock.state.records.window import DuplicateWindowRecords, PlainWindowRecords, WindowRecords
 from penstock.state.store import StateStore
+from penstock.window_ends import Ends
 
 _VIEWED = KeyValueStore | DuplicateWindowStore | WindowStore | SlidingStore | SessionStore | VersionedStore
 """The kinds of stores that processors can use."""
@@ -32,7 +33,7 @@ def has_record_view(store: StateStore) -> bool:
 
 
 def record_view(
-    store: StateStore, key: Serde, value: Serde, timestamped: bool = True, window_size: int = 0
+    store: StateStore, key: Serde, value: Serde, timestamped: bool = True, window_size: int | Ends = 0
 ) -> RecordView[Any]:
     """Return a store as processors read and write it, closed until its first chunk begins.
 
@@ -41,7 +42,7 @@ def record_view(
         key: the type of the keys.
         value: the type of the values.
         timestamped: True if values have timestamps, like those of tables.
-        window_size: the length of a window store's windows, in milliseconds.
+        window_size: the length of a window store's windows, in milliseconds, or the rule by which they end.
     """
     values = held_values(value, timestamped)
     if isinstance(store, LruStore):

@@ -22,6 +22,7 @@ from penstock.state.records.held import HIGHEST, LOWEST, HeldValues, is_plain
 from penstock.state.records.view import KeyValueIterator, RecordView
 from penstock.state.shapes import WindowStore
 from penstock.times import Time, bound
+from penstock.window_ends import Ends, ends_of
 
 _START = itemgetter(0)
 _NEWEST_MISSES = 3
@@ -53,14 +54,18 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
     >>> visits.end()
 
     Args:
-        window_size: milliseconds that a window covers.
+        window_size: milliseconds that a window covers, or the rule by which windows end.
     """
 
     def __init__(
-        self, store: EngineStore | SlidingStore | DuplicateWindowStore, key: Serde, values: HeldValues, window_size: int
+        self,
+        store: EngineStore | SlidingStore | DuplicateWindowStore,
+        key: Serde,
+        values: HeldValues,
+        window_size: int | Ends,
     ):
         super().__init__(store, key, values)
-        self._size = window_size
+        self._ends = ends_of(window_size)
         self._key_type = self._keys.plain
         self._now = self._newest = self._expired = -1
         self._windows: dict[int, dict[Any, Any]] = {}
@@ -188,9 +193,9 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
         return self._scan(self._shown(rows))
 
     def _shown(self, rows: Iterator[tuple[bytes, int, bytes, int]]) -> Iterator[tuple[Windowed[Any], Any]]:
-        decode, held, size = self._keys.serde.decode, self._held, self._size
+        decode, held, end_of = self._keys.serde.decode, self._held, self._ends.of
         for key, start, value, timestamp in rows:
-            windowed = Windowed(decode(key), start, min(start, MAX_MS - size) + size)
+            windowed = Windowed(decode(key), start, end_of(start))
             yield windowed, held.show(held.load_one(value, timestamp))
 
     def _write(self) -> None:
@@ -222,7 +227,7 @@ class PlainWindowRecords(WindowRecords):
     """Windows whose keys and values the dictionaries hold unchanged: most calls cost little more than a
     dictionary's."""
 
-    def __init__(self, store: EngineStore | SlidingStore, key: Serde, values: HeldValues, window_size: int):
+    def __init__(self, store: EngineStore | SlidingStore, key: Serde, values: HeldValues, window_size: int | Ends):
         super().__init__(store, key, values, window_size)
         self._value_type: Any = values.plain
         self._is_int, self._is_text = values.plain is int, values.plain is str
@@ -288,7 +293,7 @@ class DuplicateWindowRecords(WindowRecords):
     ``get`` returns the last of them. A put of None does nothing.
     """
 
-    def __init__(self, store: DuplicateWindowStore, key: Serde, values: HeldValues, window_size: int):
+    def __init__(self, store: DuplicateWindowStore, key: Serde, values: HeldValues, window_size: int | Ends):
         super().__init__(store, key, values, window_size)
         self._duplicates = store
         self._puts: list[tuple[Any, Any, int]] = []
