@@ -49,7 +49,7 @@ from penstock.dsl.windows import (
 from penstock.engine.operate.close_options import CloseOptions
 from penstock.engine.operate.lifecycle import State, UncaughtExceptionResponse
 from penstock.engine.operate.restores import RestoreProgress
-from penstock.engine.shared.places import SlotPlace
+from penstock.engine.shared.places import KeyQueryMetadata, SlotPlace
 from penstock.errors import (
     AlreadyRunningError,
     ArgumentsError,
@@ -198,6 +198,7 @@ __all__ = [
     "KTable",
     "Kafka",
     "KeyQuery",
+    "KeyQueryMetadata",
     "KeyValueStore",
     "KeyValueStoreSupplier",
     "LogAndSkipOnInvalidTimestamp",

@@ -22,8 +22,8 @@ from penstock.errors import ConfigError, SerdeError
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_LONGEST_MS = {unit: days * DAY_MS + 4 * HOUR_MS for unit, days in (("day", 1), ("week", 7), ("month", 31))}
-"""The most that a zone has moved its clocks back within one of them since 1970 is 3 hours (Antarctica/Casey)."""
+_LONGEST_MS = {unit: days * DAY_MS + 8 * HOUR_MS for unit, days in (("day", 1), ("week", 7), ("month", 31))}
+"""The most that a zone has moved its clocks back since 1970 is 7 hours (Antarctica/Vostok, 1994)."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
 _ONE_DAY = timedelta(days=1)

@@ -72,7 +72,7 @@ class CalendarWindows(Windows):
 
     @property
     def size(self) -> int:
-        """The length of the longest window, in milliseconds: clocks may go back by up to 4 hours."""
+        """The length of the longest window, in milliseconds: clocks may go back by up to 8 hours."""
         return self.calendar.longest
 
     @property

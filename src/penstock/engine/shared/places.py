@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -28,6 +29,23 @@ class SlotPlace(msgspec.Struct, frozen=True, omit_defaults=True):
     def name(self) -> str:
         """The executor and its machine in one name."""
         return f"{self.executor}@{self.host}"
+
+
+class KeyQueryMetadata(NamedTuple):
+    """Where the rows of a key are, as of the last commit (``KafkaStreams.queryMetadataForKey``).
+
+    Every process may read every store of an application, so no query needs to be sent there.
+
+    >>> KeyQueryMetadata(2, SlotPlace("1", "worker-a", tasks=4), ("worker-b",)).active_host.host
+    'worker-a'
+    """
+
+    partition: int
+    """The partition of the key; -1 for the store of a global table, which every slot has."""
+    active_host: SlotPlace | None
+    """The slot that processes the partition; None before the first commit, and for a global table."""
+    standby_hosts: tuple[str, ...] = ()
+    """The machines with a copy of the slot's state."""
 
 
 class Places(msgspec.Struct, frozen=True, omit_defaults=True):

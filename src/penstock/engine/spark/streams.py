@@ -25,7 +25,8 @@ from penstock.engine.operate.lifecycle import (
 )
 from penstock.engine.operate.lock import ApplicationLock
 from penstock.engine.operate.restores import RestoreProgress, Restores, check_listener
-from penstock.engine.shared.places import Places, SlotPlace
+from penstock.engine.shared.key_metadata import Headers, key_metadata
+from penstock.engine.shared.places import KeyQueryMetadata, Places, SlotPlace
 from penstock.engine.shared.program import ProgramFile
 from penstock.engine.slots.sessions import SlotSessions
 from penstock.engine.slots.slot import Program
@@ -41,6 +42,7 @@ from penstock.java_names import KafkaNames
 from penstock.log.base import Log
 from penstock.losses import LossCounter
 from penstock.metrics import Metric, Rates, figures_of, readable
+from penstock.plan.sinks import Partitioner
 from penstock.plan.topology import Topology
 from penstock.progress import Progress
 from penstock.settings import Settings
@@ -313,6 +315,13 @@ class Streams(KafkaNames):
         """Where each slot lives, and how many tasks it has, as of the last commit; empty before the first."""
         places = self._coordinator.manifest.places
         return [] if places is None else list(places.slots)
+
+    def query_metadata_for_key(
+        self, store: str, key: Any, partitioner: Partitioner | None = None, headers: Headers = ()
+    ) -> KeyQueryMetadata:
+        """Where the rows of a key are; ``partitioner`` and ``headers`` if Kafka's partitioner did not place them."""
+        manifest, layout = self._coordinator.manifest, self._coordinator.layout
+        return key_metadata(self.topology, layout, manifest.places, store, key, partitioner, headers)
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait until the application ends; whether it did within so many seconds. Ctrl-C stops it cleanly.
