@@ -101,7 +101,18 @@ def test_what_java_alone_has_says_what_to_write_here(owner: Any, name: str, said
 
 
 @pytest.mark.parametrize(
-    "name", ["Serdes", "KafkaStreams", "KeyValue", "Named", "Duration", "ValueMapper", "Properties"]
+    "name",
+    [
+        "Serdes",
+        "KafkaStreams",
+        "KeyValue",
+        "Named",
+        "Duration",
+        "ValueMapper",
+        "Properties",
+        "TopologyTestDriver",
+        "Headers",
+    ],
 )
 def test_so_do_classes_that_are_not_in_the_package(name: str):
     with pytest.raises(AttributeError, match=f"module 'penstock' has no attribute '{name}'; .{{20}}"):
@@ -168,3 +179,26 @@ def test_a_join_with_a_global_table_in_javas_order_names_the_keyword(join: Calla
 def test_a_driver_of_a_builder_says_to_build_it():
     with pytest.raises(ConfigError, match=r"takes a Topology; .* StreamsBuilder; give builder.build\("):
         TopologyTestDriver(BUILDER)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "said"),
+    [
+        (
+            GROUPED,
+            "mapValues",
+            "aggregate first, with count(), reduce(...) or aggregate(...), which gives a table;",
+        ),
+        (GROUPED.windowed_by(WINDOWS), "toStream", "which gives a table; then to_stream(...)"),
+        (GROUPED.windowed_by(WINDOWS), "suppress", "which gives a table; then suppress(...)"),
+        (GROUPED.cogroup(lambda key, value, total: total), "to", "which gives a table; then to_stream().to(...)"),
+        (TABLE.group_by(lambda key, value: (key, value)), "to_stream", "which gives a table; then to_stream(...)"),
+        (BUILDER, "addSource", "add_source is of a Topology: penstock.Topology().add_source(...)"),
+        (STREAM, "union", "merge(other) puts two streams together"),
+        (STREAM, "key_by", "select_key(...) gives records another key"),
+    ],
+)
+def test_steps_that_belong_elsewhere_are_told_where(owner: Any, name: str, said: str):
+    with pytest.raises(AttributeError) as failure:
+        getattr(owner, name)
+    assert said in str(failure.value)

@@ -47,6 +47,18 @@ _OF_MODULE = {
     "QueryableStoreTypes": "streams.store(name) knows what kind of store it is",
     "StoreQueryParameters": "streams.store(name) takes the rest as keywords",
     "Punctuator": "schedule(...) takes a function of (time)",
+    **dict.fromkeys(("TopologyTestDriver", "TestInputTopic", "TestOutputTopic"), "it is in penstock.testing"),
+    "TestRecord": "the driver takes a Record, or key, value and timestamp: topic.pipe_input(key, value, timestamp)",
+    **dict.fromkeys(("Header", "Headers", "RecordHeader", "RecordHeaders"), "headers are pairs of a name and bytes"),
+    **dict.fromkeys(
+        ("KeyValueIterator", "WindowStoreIterator", "ReadOnlyKeyValueStore", "ReadOnlyWindowStore"),
+        "streams.store(name) gives the store, and its reads are iterators of tuples",
+    ),
+    **dict.fromkeys(
+        ("LogAndContinueExceptionHandler", "LogAndFailExceptionHandler"),
+        "the settings deserialization_exception_handler and on_error say what becomes of records that fail",
+    ),
+    "TopologyDescription": "topology.describe() is the text",
     **dict.fromkeys(
         (
             "Aggregator",
@@ -70,6 +82,9 @@ _TO_TABLE = "aggregate first, with count(), reduce(...) or aggregate(...), which
 _UNGROUPED = _TO_TABLE + "{0}(...)"
 _TABLES_FIRST = _TO_TABLE + "to_stream().{0}(...)"
 
+_OF_RESULTS = ("to", "foreach", "print", "peek", "map", "process", "join")
+"""What users do with the result of an aggregation."""
+
 _WAYS: dict[str, dict[str, str]] = {
     "KStream": {
         "branch": "split() begins it: split().branch(predicate, name=...).default_branch(name=...) gives them by name",
@@ -80,6 +95,11 @@ _WAYS: dict[str, dict[str, str]] = {
         ),
         "suppress": "suppress is for tables: group_by_key().windowed_by(...).count().suppress(...)",
         "to_stream": "this is a stream already",
+        "union": "merge(other) puts two streams together",
+        "where": "filter(predicate) keeps some records",
+        "key_by": "select_key(...) gives records another key; group_by(...) groups by it",
+        "distinct": "deduplicate_by_key(...) leaves repeated records out",
+        "sink": "to(topic) writes records",
         "write_as_text": "print(Printed.to_file(path)) writes records as text",
         **_AGGREGATIONS,
     },
@@ -113,9 +133,8 @@ _WAYS: dict[str, dict[str, str]] = {
         "queryable_store_name": "the store has the name that you give it: store=...",
     },
     "KGroupedStream": {
-        **dict.fromkeys(("to", "to_stream", "foreach", "print", "peek", "suppress", "join"), _TABLES_FIRST),
-        "to_stream": _UNGROUPED,
-        "suppress": _UNGROUPED,
+        **dict.fromkeys(_OF_RESULTS, _TABLES_FIRST),
+        **dict.fromkeys(("to_stream", "suppress", "map_values", "filter"), _UNGROUPED),
     },
     "TimeWindows": {
         "of_size": "{0} says the grace period, too: of_size_and_grace(size, grace) or of_size_with_no_grace(size)",
@@ -130,7 +149,23 @@ _WAYS: dict[str, dict[str, str]] = {
             "it is of_time_difference_and_grace(difference, grace) or of_time_difference_with_no_grace(difference)",
         ),
     },
+    **{
+        one: dict.fromkeys(_OF_RESULTS, _TABLES_FIRST)
+        | dict.fromkeys(("to_stream", "suppress", "map_values", "filter", "join", "left_join"), _UNGROUPED)
+        for one in (
+            "KGroupedTable",
+            "TimeWindowedKStream",
+            "SessionWindowedKStream",
+            "CogroupedKStream",
+            "TimeWindowedCogroupedKStream",
+            "SessionWindowedCogroupedKStream",
+        )
+    },
     "StreamsBuilder": {
+        **dict.fromkeys(
+            ("add_source", "add_processor", "add_sink"),
+            "{0} is of a Topology: penstock.Topology().{0}(...), or builder.build().{0}(...)",
+        ),
         **dict.fromkeys(("start", "describe", "pipe_input"), "build the topology first: builder.build().{0}(...)"),
     },
     "Topology": {"build": "this is what build() gives already", "run": 'start("application-id") runs it'},

@@ -24,6 +24,7 @@ _KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFLNK: "a symbolic link",
 }
+_NOWHERE = "a symbolic link that leads nowhere"
 _NO_FILE = (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.ENODEV)
 """The system's errors for opening a link, a folder, a pipe without a reader, or a socket."""
 
@@ -63,9 +64,11 @@ def open_plain(path: Path, flags: int, is_alone: bool = True) -> int:
         descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC | (os.O_NOFOLLOW if writes else 0), 0o666)
     except FileNotFoundError:
         if os.path.islink(path):
-            raise _not_plain(path, "a symbolic link that leads nowhere") from None
+            raise _not_plain(path, _NOWHERE) from None
         raise
     except OSError as error:
+        if error.errno == errno.ENOTDIR or (error.errno == errno.ELOOP and not writes):
+            raise _not_reached(path, error) from None
         kind = kind_of(path)
         if error.errno in _NO_FILE or (error.errno == errno.EACCES and kind == "a device"):  # mounted without devices
             raise _not_plain(path, kind or "no file") from None
@@ -101,10 +104,24 @@ def check_appendable(path: Path) -> None:
         os.close(new_file(path))
 
 
-def check_readable(path: Path, mode: int) -> None:
-    """Raise ``CorruptDataError`` unless this is the mode of a file: for files that libraries open."""
-    if not stat.S_ISREG(mode):
-        raise _not_plain(path, _KINDS.get(stat.S_IFMT(mode), "no file"))
+def readable_bytes(path: Path) -> int:
+    """Return the size of a file that a library will open.
+
+    Raises:
+        OSError: as for ``os.stat``.
+        CorruptDataError: it is no file, a link that leads nowhere or to itself, or below something that is no folder.
+    """
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        if os.path.islink(path):
+            raise _not_plain(path, _NOWHERE) from None
+        raise
+    except OSError as error:
+        raise _not_reached(path, error) from None
+    if not stat.S_ISREG(found.st_mode):
+        raise _not_plain(path, _KINDS.get(stat.S_IFMT(found.st_mode), "no file"))
+    return found.st_size
 
 
 def kind_of(path: Path) -> str:
@@ -121,6 +138,21 @@ def remove_tree(path: Path) -> None:
     else:
         with suppress(OSError):
             path.unlink()
+
+
+def _not_reached(path: Path, error: OSError) -> Exception:
+    """Return the error for a path that leads in circles, or through something that is no folder."""
+    if error.errno == errno.ELOOP:
+        circle = next((one for one in reversed(path.parents) if one.is_symlink() and not one.exists()), path)
+        return _not_plain(circle, "a symbolic link that leads to itself")
+    if error.errno != errno.ENOTDIR:
+        return error
+    in_the_way = next((one for one in reversed(path.parents) if not one.is_dir()), path.parent)
+    kind = kind_of(in_the_way) or "a file"
+    return CorruptDataError(
+        f"{in_the_way} is {kind}, and a folder belongs there. Nothing was read or written there. Remove it, and bring "
+        "the folder back from a backup if there was one"
+    )
 
 
 def _not_plain(path: Path, kind: str) -> CorruptDataError:

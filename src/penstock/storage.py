@@ -24,7 +24,7 @@ from penstock.errors import CorruptDataError, PenstockError, StoreError
 from penstock.faults import check_disk
 from penstock.locations import folder
 from penstock.masking import masked
-from penstock.plain_files import check_readable, new_file
+from penstock.plain_files import new_file, readable_bytes
 from penstock.syncing import is_durable_later, sync_path
 from penstock.untrusted import inner_path
 
@@ -377,9 +377,7 @@ def _remove(path: Path) -> None:
 
 def map_file(path: Path) -> Any:
     """Return all bytes of a file, memory-mapped; raises ``CorruptDataError`` if it is no file."""
-    found = path.stat()
-    check_readable(path, found.st_mode)  # opening a pipe would block
-    if found.st_size == 0:
+    if readable_bytes(path) == 0:  # opening a pipe would block
         return pa.py_buffer(b"")
     with pa.memory_map(str(path)) as file:
         return file.read_buffer()

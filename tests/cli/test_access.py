@@ -14,6 +14,7 @@ from penstock.cli.access import Access, access
 from penstock.cli.run import _port
 from penstock.cli.run import run as run_command
 from penstock.query.application import ApplicationStores
+from penstock.query.guard import Guarded
 from support.watched import SOLD, Shop, shop_topology
 
 TOKEN = "0123456789abcdef-of-a-test"
@@ -113,3 +114,30 @@ def test_a_port_that_is_taken_leaves_no_copy_of_a_store_open(
         taken.listen()
         ran = penstock(command, "checkpoint", "--log", "log", "--port", str(taken.getsockname()[1]))
     assert (ran.code, "Address already in use" in ran.err[-1], len(closed)) == (1, True, 1)
+
+
+@pytest.mark.parametrize("options", ["--host 0.0.0.0", "--no-token", "--token-file app.py"])
+def test_options_of_a_server_are_refused_where_none_is_started(penstock: Penstock, options: str):
+    ran = penstock("run", "app.py", *options.split())
+    [option, *_] = options.split()
+    assert (ran.code, ran.err[-1]) == (
+        2,
+        f"Error: {option} is for --ui and --serve, and neither is given: nothing would listen",
+    )
+
+
+@pytest.mark.parametrize("host", ["http://localhost", "localhost:80", "", "a b", "[::1]:80", "machine/x"])
+def test_an_address_has_no_scheme_and_no_port(penstock: Penstock, host: str):
+    ran = penstock("serve", "app", "--host", host, "--no-token")
+    assert (ran.code, ran.err[-1]) == (
+        2,
+        f"Error: the address to listen at is a name or an IP address, without scheme and port; got {host!r}",
+    )
+
+
+def test_a_request_without_a_host_is_told_so():
+    guard = Guarded(None, "127.0.0.1")
+    assert guard._host_refusal({"headers": []}) == (
+        400,
+        {"error": "the request has no Host header: ask for this server as localhost"},
+    )

@@ -100,6 +100,9 @@ BAD_LINES = [
                                                     "2013-01-31T06:00:00Z"),
     (["--json"], '{"key": 1}', """Object missing required field `value` in '{"key": 1}'; with --json a line is """
                                '{"key": ..., "value": ...}'),
+    ([], "[" * 5000 + "]" * 5000, f"'{'[' * 60}...' is JSON that is nested too deeply to be read"),
+    (["--json"], '{"value": ' + "[" * 5000 + "]" * 5000 + "}", """'{"value": """ + "[" * 50
+                                                               + "...' is JSON that is nested too deeply to be read"),
 ]  # fmt: skip
 
 
@@ -251,3 +254,20 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line(penstock, options, line,
 def test_utf_16_is_refused(penstock):
     ran = penstock("topics", "produce", "wide", "--value", "str", stdin="text".encode("utf-16"))
     assert (ran.code, "the text is UTF-16; make UTF-8 of it first: iconv -f UTF-16 -t UTF-8" in ran.err[0]) == (1, True)
+
+
+def test_a_unit_of_times_is_refused_where_lines_have_no_times(penstock):
+    ran = penstock("topics", "produce", "lines", "--timestamp-unit", "s", stdin="1\n")
+    said = "Error: --timestamp-unit is of times in --timestamp-field or in --json: give one of them"
+    assert (ran.code, ran.err[-1]) == (2, said)
+    assert not FileLog(".penstock/log").exists("lines")
+
+
+def test_fields_of_lines_that_are_not_used_are_named(penstock):
+    lines = ['{"value": 1, "timestamp": 10, "ts": 5}', '{"value": 2, "offset": 7, "at": NaN}', '{"value": NaN}']
+    lines[1] = lines[1].replace("NaN", "null")
+    ran = penstock("topics", "produce", "lines", "--json", "--value", "float", stdin="\n".join(lines))
+    assert ran.err == [
+        "Not read: ts, at. With --json the fields of a line are key, value, timestamp and headers.",
+        "Wrote 3 records to topic lines in .penstock/log.",
+    ]

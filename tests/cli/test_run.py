@@ -15,6 +15,7 @@ import pytest
 
 from cli.conftest import Penstock
 from penstock import consume, produce
+from penstock.cli.run import _Run
 from penstock.engine.spark import jvm
 from penstock.engine.spark.output import SparkOutput
 from penstock.testing.broker import free_ports
@@ -408,3 +409,39 @@ def test_a_stack_trace_that_breaks_off_is_printed(capsys):
     begun = HUNG_UP.splitlines(keepends=True)[:2]
     SparkOutput().pass_on(begun)
     assert capsys.readouterr() == ("", "".join(begun))
+
+
+def test_a_run_over_kafka_is_told_by_its_option(penstock: Penstock, monkeypatch: pytest.MonkeyPatch):
+    started = []
+    monkeypatch.setattr(_Run, "to_its_end", lambda _, topology, **given: started.append(given["log"]) or sys.exit(0))
+    for option in ("--log", "--log-dir"):
+        ran = penstock("run", "words.py:builder", option, "kafka://broker.example:9092")
+        assert ran == (0, [], [])
+    assert started == ["kafka://broker.example:9092"] * 2
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            ["--available-now", "--trigger", "5 s"],
+            "--available-now and --trigger '5 s' both say when it ends; give one of them",
+        ),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(penstock: Penstock, options: list[str], said: str):
+    ran = penstock("run", "words.py:builder", *options)
+    assert (ran.code, ran.err[-1]) == (2, f"Error: {said}")
+
+
+@pytest.mark.parametrize("given", ["../other", "a b", "."])
+def test_an_application_id_that_cannot_be_one_is_told_without_a_place_in_pythons_own_code(
+    penstock: Penstock, monkeypatch: pytest.MonkeyPatch, given: str
+):
+    monkeypatch.setattr(jvm, "begin", lambda _: pytest.fail("a JVM was begun"))
+    ran = penstock("run", "words.py:builder", "--application-id", given)
+    assert (ran.code, ran.err[-1]) == (
+        1,
+        f"Error: {given!r} cannot be an application's id: use 1 to 249 letters, digits, dots, underscores and hyphens, "
+        "such as 'my-application'",
+    )

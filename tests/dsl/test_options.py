@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import re
 from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
@@ -18,10 +19,12 @@ import penstock
 from penstock import (
     BufferConfig,
     CloseOptions,
+    Consumed,
     Deduplicated,
     Joined,
     JoinWindows,
     Materialized,
+    Produced,
     SessionWindows,
     SlidingWindows,
     Stores,
@@ -291,3 +294,26 @@ def test_types_that_the_join_with_a_global_table_has_no_use_for_are_refused():
     cities = builder.global_table("cities", value=str)
     with pytest.raises(TopologyError, match="with a global table there is none; leave them out"):
         builder.stream("in").join(cities, lambda a, b: b, key_selector=lambda k, v: k, joined=Joined.with_(str, int))
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda s: s.to("out", Consumed.with_(str, str)), "key at HERE: a Consumed is no type"),
+        (
+            lambda s: s.map_values(lambda value: value, Materialized.as_("m")),
+            "value at HERE: a Materialized is no type",
+        ),
+        (
+            lambda s: s.group_by(lambda key, value: value, Produced.with_(str, str)),
+            "key at HERE: a Produced is no type",
+        ),
+    ],
+)
+def test_options_of_another_step_are_told_from_types(call: Any, said: str):
+    stream = StreamsBuilder().stream("in", value=str)
+    with pytest.raises(ConfigError) as refused:
+        call(stream)
+    assert re.sub(r" at \S+:\d+", " at HERE", str(refused.value)).startswith(
+        f"{said}; give it under the name of its own argument, where this step takes one. For "
+    )

@@ -428,3 +428,9 @@ def test_the_times_of_sources_are_told_of_where_they_come_from(tmp_path: Path, c
         for topic, where in (("carried", "they are produced"), ("in-a-field", "the source is read"))
     ]
     running.close()
+
+
+def test_a_topic_in_the_place_of_the_rows_is_told(tmp_path: Path):
+    said = r"a topic's name is text, such as 'orders'; got \[\('a', 1\)\] of type list"
+    with pytest.raises(ConfigError, match=said):
+        produce("orders", [("a", 1)], log=tmp_path)  # type: ignore[arg-type]

@@ -3,15 +3,18 @@ results do not encode. The other records of the same chunk go on as if nothing h
 
 from __future__ import annotations
 
+import re
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from penstock import StreamsBuilder, columnar
+from penstock import PenstockWarning, StreamsBuilder, columnar
 from penstock.errors import ProcessingError
+from penstock.testing import TopologyTestDriver
 from support.flows import Run, source
 
 SAFE = (
@@ -391,3 +394,16 @@ def test_a_columnar_action_that_raises_says_so_too(run: Run):
     stream.peek(broken).to("out")
     with pytest.raises(ProcessingError, match=r"the columnar function .*broken at .* failed on a chunk of 1 records"):
         run(builder, ROWS[:1]).output()
+
+
+@pytest.mark.parametrize("topic", ["in", re.compile("[a-m].*")])
+def test_dead_letters_that_the_program_reads_itself_are_warned_of(topic: Any):
+    builder = StreamsBuilder()
+    builder.stream(topic, value=int).map_values(inverse, value=float).to("out")
+    topology = builder.build()
+    with pytest.warns(PenstockWarning, match="go to topic 'in', which the program itself reads at .*: a record that"):
+        TopologyTestDriver(topology, on_error="dead_letter:in")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TopologyTestDriver(topology, on_error="dead_letter:out")
+        TopologyTestDriver(topology)

@@ -55,6 +55,7 @@ def client(served: Any, base_url: str = "http://localhost:8093") -> Any:
         ("127.8.0.1", 200), ("evil.example", 421), ("localhost.evil.example", 421), ("127.0.0.1.evil.example", 421),
         ("10.0.0.1", 421), ("[::1", 400), ("[zz]", 400), ("localhost:80a", 400), ("local host", 400),
         ("a@localhost", 400), ("", 400), ("localhost:\u0663".encode().decode("latin-1"), 400),
+        ("localhost:65536", 400), ("localhost:99999", 400), ("[::1]:65535", 200),
     ],
 )  # fmt: skip
 def test_both_servers_answer_under_this_machines_own_names_alone(shop: Shop, host: str, status: int):

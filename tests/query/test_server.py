@@ -98,6 +98,24 @@ def test_a_key_of_many_rows_has_all_of_them(tmp_path: Path, windows: int):
     assert client.get("/stores/windows/nobody").status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("address", "error"),
+    [
+        ("/stores?x=1", "unknown parameter 'x'"),
+        ("/stores/sums/k7?as_of=5", "unknown parameter 'as_of'"),
+        ("/stores/windows/k7?from=5&to=7", "unknown parameter 'from'"),
+        ("/stores/sums?key=k7", "unknown parameter 'key'"),
+        ("/stores/sums?limit=1&limit=2", "the parameter 'limit' is given 2 times"),
+        ("/health?stale=5", "unknown parameter 'stale'"),
+        ("/stores/sums/%ff", "'/stores/sums/%ff' is not the UTF-8 of a text"),
+        ("/stores/sums?from=%ff", "'from=%ff' is not the UTF-8 of a text"),
+    ],
+)
+def test_what_an_answer_would_ignore_or_alter_is_refused(client: Any, address: str, error: str):
+    answer = client.get(address)
+    assert (answer.status_code, answer.json()["error"]) == (400, error)
+
+
 def keys(answer: Any) -> list[str]:
     return [row["key"] for row in answer.json()["rows"]]
 

@@ -80,7 +80,7 @@ def test_wrong_arguments_are_refused_before_spark_starts(arguments: dict[str, An
         ({"sources": []}, r"run_batch takes a dict of a DataFrame for each topic; got \[\] of type list"),
         ({"sources": {"in": 5}}, "run_batch: topic 'in': it takes a DataFrame of Spark; got 5 of type int"),
         ({"sources": {5: 5}}, "run_batch: there is a DataFrame for topic 5, which the topology does not read"),
-        ({"key": 5}, "run_batch: key is the name of a column; got 5"),
+        ({"key": 5}, "run_batch: key is the name of a column, or several: .*; got 5"),
         ({"value": ["a"]}, r"run_batch: value is the name of a column; got \['a'\]"),
         ({"timestamp": len}, "run_batch: timestamp is the name of a column; got <built-in function len>"),
         ({"order": 5}, "run_batch: order is the column that says in which order rows arrived, or two.*; got 5"),
@@ -91,10 +91,10 @@ def test_wrong_arguments_are_refused_before_spark_starts(arguments: dict[str, An
         ({"partitions": True}, "run_batch: partitions is a number from 1 on; got True"),
         ({"stores": 5}, "run_batch: there is no store 5"),
         ({"stores": [5]}, "run_batch: there is no store 5"),
-        ({"application_id": 5}, "5 at .* cannot be a name"),
+        ({"application_id": 5}, "5 cannot be an application's id: use 1 to 249"),
         ({"application_id": "app", "batch": 5}, "run_batch: batch is the name of what is given, .*; got 5"),
         ({"batch": "b"}, "run_batch: batch='b' is a name under which rows count once in an application"),
-        ({"seed": 5}, "5 at .* cannot be a name"),
+        ({"seed": 5}, "5 cannot be an application's id: use 1 to 249"),
         ({"seed": "app", "then": 5}, "run_batch: then is a dict of a place for each topic; got 5"),
         ({"then": {"in": 0}}, "run_batch: then= says where a live program continues after a seed"),
         ({"on_eror": "skip"}, r"unknown setting 'on_eror' \(keyword\)"),
@@ -110,7 +110,7 @@ def test_wrong_arguments_of_a_batch_are_refused_before_spark_is_asked(arguments:
     ("arguments", "message"),
     [
         ({"df": 5}, "write takes a DataFrame of Spark; got 5 of type int"),
-        ({"topic": 5}, "5 cannot be a topic's name"),
+        ({"topic": 5}, "a topic's name is text, such as 'orders'; got 5 of type int"),
         ({"topic": "a/b"}, "'a/b' cannot be a topic's name"),
         ({"key": 5}, "write: key is the name of a column, or several: .*; got 5"),
         ({"key": ["k", "other"]}, "write: there is no column 'other'; the columns are k, v, at"),
@@ -141,7 +141,7 @@ def _schema() -> spark_types.StructType:
 
 
 def test_an_application_without_a_name_is_refused():
-    with pytest.raises(TopologyError, match=r"None at .* cannot be a name"):
+    with pytest.raises(TopologyError, match=r"None cannot be an application's id"):
         topology().start(None)
 
 

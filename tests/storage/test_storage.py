@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import ConfigError, CorruptDataError, StoreError
 from penstock.object_storage import ObjectStorage
+from penstock.plain_files import read_plain
 from penstock.storage import (
     TEMPORARY,
     FileRef,
@@ -325,3 +326,23 @@ def test_a_link_in_the_place_of_a_new_file_is_replaced_and_not_followed(tmp_path
         file.write(b"1")
     assert (tmp_path / "precious").read_text() == "precious"
     assert not (tmp_path / "new").is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("circle", "circle is a symbolic link that leads to itself, and a file belongs there"),
+        ("nowhere", "nowhere is a symbolic link that leads nowhere, and a file belongs there"),
+        ("file/below", "file is a file, and a folder belongs there"),
+        ("pipe/below", "pipe is a named pipe, and a folder belongs there"),
+        ("circle/below", "circle is a symbolic link that leads to itself"),
+    ],
+)
+def test_what_leads_to_no_file_is_named_when_it_is_read(tmp_path: Path, name: str, said: str):
+    (tmp_path / "circle").symlink_to("circle")
+    (tmp_path / "nowhere").symlink_to("missing")
+    (tmp_path / "file").touch()
+    os.mkfifo(tmp_path / "pipe")
+    for read in (LocalStorage(tmp_path).read, lambda name: read_plain(tmp_path / name)):
+        with pytest.raises(CorruptDataError, match=f"{tmp_path}/{said}.*Nothing was read or written there"):
+            read(name)

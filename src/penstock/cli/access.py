@@ -79,6 +79,17 @@ def access(host: str, token_file: Path | None, no_token: bool) -> Access:
     return found
 
 
+def refuse_without_server() -> None:
+    """Raise ``UsageError`` if the command line has an option of ``access_options``, for a run without a server.
+
+    Variables may be set for several commands, so they are no error.
+    """
+    context = click.get_current_context()
+    for name, option in (("host", "--host"), ("token_file", "--token-file"), ("no_token", "--no-token")):
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{option} is for --ui and --serve, and neither is given: nothing would listen")
+
+
 def server_options(port: int, variable: str) -> Callable[[F], F]:
     """Return a decorator that adds the options of a command that serves an application: its id, address, access and
     log.

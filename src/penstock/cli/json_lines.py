@@ -59,6 +59,7 @@ class JsonLine(msgspec.Struct):
     timestamp: int | float | str | None = None
     headers: dict[str, Any] | list[tuple[str, Any]] = []
     partition: Any = None
+    offset: Any = None
     topic: msgspec.Raw = msgspec.Raw(b"null")
     encoded: Any = ()
 
@@ -81,6 +82,9 @@ class JsonLine(msgspec.Struct):
         types, number = self.types, self.partition
         stays = types is not None and types.partitions == partitions and type(number) is int
         return number if stays and 0 <= number < partitions else BY_KEY
+
+
+_FIELDS = frozenset(JsonLine.__struct_fields__)
 
 
 @lru_cache(maxsize=64)
@@ -184,6 +188,13 @@ def parse_line(line: bytes) -> JsonLine:
                 f'{why_unread(error, line)} in {shorten(line)}; with --json a line is {{"key": ..., "value": ...}}'
             ) from None
         return found
+
+
+def unread_fields(line: bytes) -> list[str]:
+    """Return the fields of a line that ``parse_line`` has read without using them."""
+    if any(name in line for name in _FLOATS):  # no JSON, see ``_with_literals``
+        return []
+    return [name for name in msgspec.json.decode(line, type=dict[str, msgspec.Raw]) if name not in _FIELDS]
 
 
 def _with_literals(line: bytes) -> JsonLine | None:

@@ -17,6 +17,7 @@ from penstock.cli.json_lines import (
     json_of_text,
     parse_line,
     shorten,
+    unread_fields,
     unwritable,
 )
 from penstock.errors import SerdeError
@@ -26,6 +27,9 @@ from penstock.log.rows import BATCH_BYTES, BATCH_ROWS, row_headers, row_times
 from penstock.plan.fields import MISSING, found_at
 from penstock.serdes import BYTES, FLOAT, INT, STR, JsonSerde, Serde
 from penstock.times import UNITS, Unit, parsed
+
+_LOOKED_AT = 100
+"""In how many lines fields that are not used are looked for."""
 
 OnBadLine = Callable[[int, SerdeError], None]
 
@@ -69,6 +73,9 @@ class LineParser:
         partitions: int = 1,
         unit: Unit = UNITS["ms"],
     ):
+        self.unread: dict[str, None] = {}
+        """The fields of objects among the first lines that were not used."""
+        self._looked_at = 0
         self._unit = unit
         self._is_text = as_json or key_field is not None or separator is not None or value != BYTES
         self._partitions = partitions
@@ -119,6 +126,9 @@ class LineParser:
 
     def _parse_json(self, line: bytes) -> Line:
         parts = parse_line(line)
+        if self._looked_at < _LOOKED_AT:
+            self._looked_at += 1
+            self.unread.update(dict.fromkeys(unread_fields(line)))
         timestamp = None if parts.timestamp is None else _milliseconds(parts.timestamp, self._unit)
         pairs = parts.headers.items() if isinstance(parts.headers, dict) else parts.headers
         headers = tuple((name, None if value is None else bytes_of_json(value)) for name, value in pairs)
@@ -134,6 +144,9 @@ class LineParser:
                 found = self.parse(_without_mark(line) if number == 1 and self._is_text else line)
             except SerdeError as error:
                 on_bad(number, error)
+                continue
+            except RecursionError:
+                on_bad(number, SerdeError(f"{shorten(line)} is JSON that is nested too deeply to be read"))
                 continue
             if found is not None:
                 some.append(found)

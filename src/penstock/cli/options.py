@@ -99,7 +99,8 @@ def load_settings(pairs: tuple[str, ...], config_file: Path | None, **options: A
         click.UsageError: the command line is wrong.
         ConfigError: the environment or a file is wrong.
     """
-    given = {**options, **log_settings(options.pop("log_dir", None)), **dict(map(_setting, pairs))}
+    log = log_settings(options.pop("log_dir", None))
+    given = {**options, **log, **dict(map(_setting, pairs))}
     Settings.load(config_file=config_file)
     try:
         return Settings.load(config_file=config_file, **given)

@@ -83,6 +83,9 @@ def produce(
     if file.isatty():
         say("One record a line; Ctrl-D ends.")
     written = append(log, new, parser.batches(lines, bad_lines), "--timestamp-unit {unit}")
+    if parser.unread:
+        names = ", ".join(parser.unread)
+        say(f"Not read: {names}. With --json the fields of a line are key, value, timestamp and headers.")
     skipped = f", skipped {count(bad_lines.number, 'bad line')}" if bad_lines.number else ""
     say(f"Wrote {count(written, 'record')} to topic {name} in {log.url}{skipped}.")
 
@@ -100,6 +103,8 @@ class _Reading(NamedTuple):
         """Refuse options that contradict each other."""
         if self.key_separator == "":
             raise click.BadParameter("it must not be empty", param_hint="'--key-separator'")
+        if self.timestamp_unit != "ms" and not (self.timestamp_field or self.lines_are_json):
+            raise click.UsageError("--timestamp-unit is of times in --timestamp-field or in --json: give one of them")
         options = {"--key-separator": self.key_separator, "--key-field": self.key_field, "--json": self.lines_are_json}
         given = [name for name, value in options.items() if value]
         if len(given) > 1:

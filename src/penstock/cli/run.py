@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from penstock.cli.access import Access, access, access_options
+from penstock.cli.access import Access, access, access_options, refuse_without_server
 from penstock.cli.command import Command
 from penstock.cli.live import TableDisplay
 from penstock.cli.logs import json_line, log_as_json, log_format_option, logs_are_json
@@ -118,6 +118,8 @@ def run(
       penstock run app.py --rename counts=totals --drop seen
       penstock run app.py --set commit_max_bytes=50000000 --json | tee progress.ndjson
     """
+    if available_now and trigger not in (None, AVAILABLE_NOW):
+        raise click.UsageError(f"--available-now and --trigger {trigger!r} both say when it ends; give one of them")
     trigger = AVAILABLE_NOW if available_now else trigger
     if trigger not in (None, AVAILABLE_NOW):
         _check_trigger(trigger)
@@ -126,6 +128,8 @@ def run(
         _port(shows_page, ui_port, "PENSTOCK_UI_PORT", UI_PORT),
         *(options.pop(name) for name in ("host", "token_file", "no_token")),
     )
+    if not answers.are_wanted:
+        refuse_without_server()
     settings = load_settings(**options)
     if log_format == "json":
         log_as_json()
@@ -200,7 +204,8 @@ class _Answers:
         self, state_port: int | None, page_port: int | None, host: str, token_file: Path | None, no_token: bool
     ):
         self.access, self.ports = Access(host, None, no_token), _Ports(None, None)
-        if state_port is None and page_port is None:
+        self.are_wanted = state_port is not None or page_port is not None
+        if not self.are_wanted:
             return
         check_installed("the page" if page_port is not None else "serving state over HTTP")
         self.access = access(host, token_file, no_token)

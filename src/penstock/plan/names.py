@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from penstock.errors import TopologyError
+from penstock.messages import show
 from penstock.plan.functions import caller
 
 SOURCE = "KSTREAM-SOURCE-"
@@ -143,3 +145,12 @@ def check_name(name: str) -> str:
             f"{name!r} at {caller()} cannot be a name: use 1 to 249 letters, digits, dots, underscores and hyphens"
         )
     return name
+
+
+def check_application_id(given: Any) -> None:
+    """Raise ``TopologyError`` if an application cannot have this id, which is in the names of topics and folders."""
+    if not isinstance(given, str) or not _LEGAL.fullmatch(given) or given in (".", ".."):
+        raise TopologyError(
+            f"{show(given)} cannot be an application's id: use 1 to 249 letters, digits, dots, underscores and "
+            "hyphens, such as 'my-application'"
+        )

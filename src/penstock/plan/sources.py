@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.errors import TopologyError
-from penstock.plan.functions import caller
+from penstock.callers import caller, warn_caller
+from penstock.errors import PenstockWarning, TopologyError
 from penstock.plan.node import Node
 from penstock.plan.rewriting import matching
 
@@ -38,4 +38,18 @@ def check_patterns(declared: Sequence[Node]) -> None:
                 raise TopologyError(
                     f"the pattern {one.pattern!r} at {one.where} matches topic {topic!r}, which the step at "
                     f"{other.where} reads or repartitions through by its name; change one of the two"
+                )
+
+
+def warn_of_circling_letters(declared: Sequence[Node], dead_letters: Sequence[str]) -> None:
+    """Warn if a program reads its own dead letters: a record that fails each time would come back forever."""
+    for one in declared:
+        known = dead_letters if one.pattern is None else matching(one.pattern, dead_letters)
+        for topic in known:
+            if one.pattern is not None or topic in one.topics:
+                warn_caller(
+                    f"dead letters go to topic {topic!r}, which the program itself reads at {one.where}: a record that "
+                    "fails there becomes a dead letter again and again, without end. Give dead letters a topic of "
+                    "their own",
+                    PenstockWarning,
                 )

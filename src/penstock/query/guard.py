@@ -16,7 +16,7 @@ from penstock.errors import ConfigError
 from penstock.query.plain import as_json
 
 SHORTEST_TOKEN = 16
-_HOST = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
+_HOST = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
 _FREE = frozenset({"/health", "/health/live", "/health/ready"})
 """Paths for probes, which have no token: they tell whether the application works, and how many records wait."""
 _OF_LOGIN = frozenset({"/page.css", "/icon.svg"})
@@ -42,6 +42,13 @@ def is_local(host: str) -> bool:
         return False
 
 
+def _is_address(host: str) -> bool:
+    try:
+        return bool(ip_address(host.strip("[]")))
+    except ValueError:
+        return False
+
+
 def check_access(host: str, token: str | None, is_open: bool = False) -> None:
     """Raise ``ConfigError`` if others could reach an address and read everything without permission."""
     if token is not None and not re.fullmatch(rf"[!-~]{{{SHORTEST_TOKEN},}}", token):
@@ -51,6 +58,8 @@ def check_access(host: str, token: str | None, is_open: bool = False) -> None:
         )
     if token is not None and is_open:
         raise ConfigError("there is a token, and --no-token as well; give one of them")
+    if not re.fullmatch(r"[A-Za-z0-9.:%_\[\]-]+", host) or (":" in host and not _is_address(host)):
+        raise ConfigError(f"the address to listen at is a name or an IP address, without scheme and port; got {host!r}")
     if not is_local(host) and token is None and not is_open:
         raise ConfigError(
             f"at {host}, everybody who reaches this machine could read all stores and topics: set a token in a file "
@@ -104,8 +113,10 @@ class Guarded:
         given = _all(scope, b"host")
         shown = b", ".join(given).decode("latin-1")
         found = _HOST.fullmatch(given[0]) if len(given) == 1 else None
-        if given and found is None:
+        if given and (found is None or int(found[2] or 0) > 65535):
             return 400, {"error": f"the Host header {shown!r} is malformed"}
+        if self._is_local and not given:
+            return 400, {"error": "the request has no Host header: ask for this server as localhost"}
         if self._is_local and (found is None or not is_local(found[1].decode())):
             return 421, {"error": f"this is no server of {shown!r}: ask for it as localhost"}
         return None

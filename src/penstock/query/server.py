@@ -11,11 +11,12 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from urllib.parse import unquote_to_bytes
 
 import pyarrow as pa
 import pyarrow.ipc as ipc
@@ -44,6 +45,7 @@ _FOLLOW_SECONDS, _SELDOM_SECONDS = 0.02, 0.5
 _PAUSE_TIMES = 9
 """How many times longer the pause is than the preceding update: a tenth of a core, as long as that keeps up."""
 _CURSOR_SECONDS, _MOST_CURSORS = 60.0, 100
+_OF_HEALTH = ("stalled",)
 _PARAMETERS = ("from", "to", "prefix", "reverse", "limit", "cursor")
 
 
@@ -134,11 +136,11 @@ def app(stores: ApplicationStores, health: HealthCheck | None = None) -> Any:
     answers, check = _Answers(stores), health or HealthCheck(stores)
     routes = [
         Route("/", told(answers.listing)),
-        Route("/health", told(_told_health(check))),
-        Route("/health/live", told(_told_health(check))),
-        Route("/health/ready", told(_told_health(check, lambda found: found.is_ready))),
+        Route("/health", told(_told_health(check), _OF_HEALTH)),
+        Route("/health/live", told(_told_health(check), _OF_HEALTH)),
+        Route("/health/ready", told(_told_health(check, lambda found: found.is_ready), _OF_HEALTH)),
         Route("/stores", told(answers.listing)),
-        Route("/stores/{store}", told(answers.rows)),
+        Route("/stores/{store}", told(answers.rows, _PARAMETERS)),
         Route("/stores/{store}/{key:path}", _with_few(answers.of_key, stores.is_here)),
     ]
     return Starlette(routes=routes, exception_handlers={404: _nothing_there, 405: _only_get})
@@ -154,11 +156,19 @@ def _told_health(
     return answer
 
 
-def told(answer: Callable[[Request], Response]) -> Callable[[Request], Response]:
-    """Wrap a handler so that failed requests are answered with an error as JSON."""
+def told(
+    answer: Callable[[Request], Response], parameters: Collection[str] | None = ()
+) -> Callable[[Request], Response]:
+    """Wrap a handler so that failed requests are answered with an error as JSON.
+
+    Args:
+        parameters: the parameters that a request may have, each once; None for any, which are ignored.
+    """
 
     def answered(request: Request) -> Response:
         try:
+            if parameters is not None:
+                _check_parameters(request, parameters)
             return answer(request)
         except WrongRequestError as error:
             return json_answer({"error": str(error), **error.more}, error.status)
@@ -168,6 +178,22 @@ def told(answer: Callable[[Request], Response]) -> Callable[[Request], Response]
             return json_answer({"error": str(error)}, 503)
 
     return answered
+
+
+def _check_parameters(request: Request, known: Collection[str]) -> None:
+    """Raise ``WrongRequestError`` for parameters that would be ignored, and for text that is not UTF-8."""
+    given = [name for name, _ in request.query_params.multi_items()]
+    for name in sorted(given):
+        if name not in known:
+            there = {"parameters": list(known)} if known else {}
+            raise WrongRequestError(400, f"unknown parameter {name!r}", **there)
+        if given.count(name) > 1:
+            raise WrongRequestError(400, f"the parameter {name!r} is given {given.count(name)} times")
+    for written in (request.scope.get("raw_path", b""), request.scope["query_string"]):
+        try:
+            unquote_to_bytes(written).decode()
+        except UnicodeDecodeError:
+            raise WrongRequestError(400, f"{written.decode('latin-1')!r} is not the UTF-8 of a text") from None
 
 
 def _with_few(answer: Callable[..., Response], is_here: Callable[[str], bool]) -> Callable[[Request], Any]:
@@ -203,9 +229,6 @@ class _Answers:
     def rows(self, request: Request) -> Response:
         """The rows of a store: a page as JSON, or all of them as Arrow."""
         view = self._view(request)
-        unknown = set(request.query_params) - set(_PARAMETERS)
-        if unknown:
-            raise WrongRequestError(400, f"unknown parameter {min(unknown)!r}", parameters=list(_PARAMETERS))
         if ARROW in request.headers.get("accept", ""):
             return _arrow(view, request)
         limit = limit_of(request)

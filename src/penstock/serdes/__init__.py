@@ -12,8 +12,10 @@ from typing import Annotated, Any, NewType, Union, get_args, get_origin
 
 import pyarrow as pa
 
+from penstock.callers import caller
 from penstock.calls import why_methods_unusable
 from penstock.errors import ConfigError, SerdeError
+from penstock.java_names import KafkaNames
 from penstock.serdes.base import Serde
 from penstock.serdes.json import JsonSerde, UnsaidSerde
 from penstock.serdes.primitives import BYTES, FLOAT, INT, STR
@@ -82,6 +84,11 @@ def of(type_: Any, what: str = "type") -> Serde:
     if isinstance(type_, str):
         raise ConfigError(
             f"{what}: the text {type_!r} is no type; use {_TYPES}, without quotes. If it names a store: store={type_!r}"
+        )
+    if isinstance(type_, KafkaNames):
+        raise ConfigError(
+            f"{what} at {caller()}: a {type(type_).__name__} is no type; give it under the name of its own argument, "
+            f"where this step takes one. For {what}= use {_TYPES}"
         )
     try:
         return JsonSerde(type_)

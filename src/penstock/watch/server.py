@@ -65,9 +65,9 @@ def page_app(stores: ApplicationStores, log: Log | None, state: Callable[[], str
         Route("/api/picture", told(page.picture)),
         Route("/api/figures", told(page.figures)),
         Route("/api/events", page.events),
-        Route("/api/held/{node}", told(page.held)),
-        Route("/api/topics/{topic}", told(page.newest)),
-        Route("/metrics", told(page.metrics)),
+        Route("/api/held/{node}", told(page.held, ("limit",))),
+        Route("/api/topics/{topic}", told(page.newest, ("limit",))),
+        Route("/metrics", told(page.metrics, None)),
     ]
     served.router.routes[:0] = routes
     return Served(served, _content("login.html"), page.ended.set)

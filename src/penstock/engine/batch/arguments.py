@@ -16,7 +16,7 @@ from penstock.log.produce import key_columns
 from penstock.log.tables import Chosen
 from penstock.messages import nearest, show
 from penstock.plan.dataframes import FrameSource
-from penstock.plan.names import check_name
+from penstock.plan.names import check_application_id
 from penstock.plan.node import Node
 from penstock.plan.topology import Topology
 from penstock.times import unit_named
@@ -151,7 +151,7 @@ def check_application(
     """
     for given in (application_id, seed):
         if given is not None:
-            check_name(given)
+            check_application_id(given)
     if application_id is not None and seed is not None:
         raise ConfigError(
             "run_batch takes application_id= to make the next commit of an application, or seed= to make the state "

@@ -16,7 +16,7 @@ from penstock.log.base import Log
 from penstock.log.cluster import Kafka
 from penstock.log.open import check_shared
 from penstock.messages import show
-from penstock.plan.names import check_name
+from penstock.plan.names import check_application_id
 from penstock.plan.topology import Topology
 
 
@@ -31,7 +31,7 @@ def batches(
     **settings: Any,
 ) -> Callable[[Any, int], None]:
     """See ``Topology.batches``."""
-    check_name(application_id)
+    check_application_id(application_id)
     completed = topology.completed_by(settings_of(application_id, settings))
     reads = [one for one in topology.source_topics if one not in topology.sink_topics]
     if topic is None:

@@ -11,7 +11,7 @@ from penstock.engine.operate.lifecycle import check_callable
 from penstock.errors import ConfigError
 from penstock.locations import scheme_of
 from penstock.messages import show
-from penstock.plan.names import check_name
+from penstock.plan.names import check_application_id
 from penstock.settings import Settings
 
 AVAILABLE_NOW = "available-now"
@@ -19,7 +19,7 @@ AVAILABLE_NOW = "available-now"
 
 def check_arguments(application_id: Any, spark: Any, trigger: Any, slots: Any, on_progress: Any) -> None:
     """Raise ``ConfigError`` for arguments of ``start`` that would otherwise fail only after Spark has started."""
-    check_name(application_id)
+    check_application_id(application_id)
     if trigger not in (None, AVAILABLE_NOW):
         try:
             to_ms(trigger, "trigger")
