@@ -439,7 +439,7 @@ def windows_of_a_class_once_they_have_closed(builder: StreamsBuilder) -> None:
 
 @example
 def windows_of_a_class_suppressed(builder: StreamsBuilder) -> None:
-    counts = stream(builder).group_by_key().windowed_by(Unequal()).reduce(add, "store")
+    counts = stream(builder).group_by_key().windowed_by(Unequal()).reduce(larger, "store")
     counts.suppress(Suppressed.until_window_closes(BufferConfig.unbounded())).to_stream().to("out")
 
 
