@@ -191,6 +191,7 @@ KINDS: dict[str, Wrong] = (
     | {"timestamp_unit": {"a number": 5, "a word": "minutes", "a list": []}}
     | {"order": {"a number": 5, "a list": [], "of a topic": "seq"}}
     | {"trigger": {"a number": 5, "a list": [], "of a topic": "10 seconds"}}
+    | {"headers": {"a number": 5, "a list": [], "of a topic": "h"}}
     | {"path": PLACE | {"nothing": None}}
     | {"mapper": FUNCTION, "supplier": FUNCTION, "label": {"a number": 5, "a list": []}}
 )
