@@ -277,10 +277,9 @@ AT_THE_RECORD: dict[str, tuple[Build, str]] = {
         lambda b, s: hourly(s).to_stream(lambda windowed, count: windowed.key()).to("out"),
         "TypeError: 'str' object is not callable; it is no method here: .key without parentheses",
     ),
-    "a window inside a windowed key": (
-        lambda b, s: hourly(s).to_stream(lambda windowed, count: windowed.window).to("out"),
-        "AttributeError: 'Windowed' object has no attribute 'window'; start and end are those of the windowed key "
-        "itself: windowed.start, windowed.end",
+    "a windowed key whose window is called": (
+        lambda b, s: hourly(s).to_stream(lambda windowed, count: windowed.window().start).to("out"),
+        "TypeError: 'Window' object is not callable; it is no method here: .window without parentheses",
     ),
     "a processor that calls a record's key": (
         lambda b, s: s.process(CallsTheKey).to("out"),
