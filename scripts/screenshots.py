@@ -1,15 +1,17 @@
-"""Make the pictures of docs/looking.md: a shop at work, in a headless Chromium.
+"""Make the pictures of docs/looking.md and docs/spark.md: a shop at work, in a headless Chromium.
 
 .venv/bin/python scripts/screenshots.py
 """
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -91,6 +93,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="penstock-pictures-") as folder:
         _page(Path(folder))
     _timeline()
+    with tempfile.TemporaryDirectory(prefix="penstock-pictures-") as folder:
+        _spark(Path(folder))
 
 
 def _page(folder: Path) -> None:
@@ -132,6 +136,66 @@ def _timeline() -> None:
     driver.pipe_record_list("orders", [("ann", item, second * 1000) for second, item in seconds])
     [line] = driver.timeline("ann")
     (PICTURES / "timeline.svg").write_text(line.to_svg() + "\n")
+
+
+def _spark(folder: Path) -> None:
+    """A program between files and tables on the page, and the same topology as a batch in Spark's own UI."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[4]").config("spark.ui.showConsoleProgress", "false")
+    builder = builder.config("spark.log.level", "OFF").config("spark.sql.shuffle.partitions", "2")
+    builder = builder.config("spark.sql.warehouse.dir", str(folder / "warehouse")).appName("shop")
+    spark = builder.config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
+    (folder / "in").mkdir()
+    columns = "customer string, product string, amount int, at timestamp"
+    for number in range(12):
+        _write_orders(folder / "in" / f"{number}.json", number)
+
+    def topology(orders: Any) -> Topology:
+        steps = StreamsBuilder()
+        rows = steps.stream(orders, name="orders", key="customer", timestamp="at", partitions=2)
+        large = rows.filter(lambda key, order: order["amount"] > 30, name="large")
+        by_product = large.group_by(lambda key, order: order["product"], key=str, name="by-product")
+        counts = by_product.count("large-by-product", name="count-large")
+        counts.to_stream().to_spark_table("large_orders", format="parquet", key="product", value="orders")
+        return steps.build()
+
+    stream = spark.readStream.schema(columns).option("maxFilesPerTrigger", 1).json(str(folder / "in"))
+    places = {"log": folder / "log", "state_dir": folder / "state"}
+    with topology(stream).start("shop", spark=spark, slots=1, **places) as streams, Browser() as browser:
+        stores = open_stores(folder / "state")
+        page = page_app(stores, FileLog(folder / "log"), "127.0.0.1")
+        with StateServer(stores, "127.0.0.1", 0, page) as server:
+            browser.size(1280, 900, dark=False)
+            browser.open(server.url)
+            while streams.last_progress is None or streams.last_progress.children[-1].batch < 1:
+                time.sleep(0.5)
+                if (error := streams.exception()) is not None:
+                    raise error
+            time.sleep(3)
+            browser.size(1280, 560, dark=False)
+            browser.value("document.getElementById('queries-card').scrollIntoView({block: 'end'})")
+            time.sleep(0.5)
+            browser.picture(PICTURES / "queries.png")
+        streams.process_all_available()
+        stores.close()
+        rows = spark.read.schema(columns).json(str(folder / "in"))
+        with topology(stream).run_batch(spark, {"orders": rows}) as result:
+            result.dataframe("large_orders").write.parquet(str(folder / "out"))
+        browser.size(1280, 760, dark=False)
+        browser.open(f"{spark.sparkContext.uiWebUrl}/stages/")
+        time.sleep(2)
+        browser.picture(PICTURES / "spark-stages.png")
+    spark.stop()
+
+
+def _write_orders(file: Path, number: int) -> None:
+    chosen, rows = random.Random(number), []
+    for row in range(2_000):
+        at = f"2026-01-01T{number // 4:02d}:{15 * (number % 4) + row % 15:02d}:00Z"
+        order = {"product": chosen.choice(["tea", "rye", "jam", "oat"]), "amount": chosen.randint(1, 60), "at": at}
+        rows.append(json.dumps({"customer": f"customer-{chosen.randint(1, 200)}", **order}))
+    file.write_text("\n".join(rows))
 
 
 if __name__ == "__main__":

@@ -119,6 +119,10 @@ class LinkLostError(Exception):
     """The other end is gone, or stalled in the middle of a message."""
 
 
+class UnreachableError(LinkLostError):
+    """Nothing answers at the driver's address."""
+
+
 class Link:
     """One end of a connection.
 
@@ -221,9 +225,11 @@ def _limit(own: socket.socket, option: int, seconds: float) -> None:
 
 
 def connected(address: Address, hello: Hello, seconds: float) -> Link:
-    """Connect a slot to its driver; raises ``LinkLostError``."""
-    with _as_loss():
+    """Connect a slot to its driver. Raise ``UnreachableError`` if nothing answers, ``LinkLostError`` if it refuses."""
+    try:
         own = socket.create_connection(address[:2], timeout=seconds)
+    except OSError as error:
+        raise UnreachableError(str(error)) from error
     link = Link(own, seconds)
     link.prove(address.key, comes_first=False)
     link.send(hello)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -32,6 +33,7 @@ from penstock.engine.slots.links import (
     Link,
     LinkLostError,
     Restoring,
+    UnreachableError,
     Work,
     connected,
 )
@@ -123,8 +125,8 @@ _held: list[_Held] = []
 """At most one: a process is a slot of one application at a time."""
 
 
-def serve(place: Place, address: Address, program: Callable[[], Program], seconds: float) -> None:
-    """Serve as a slot until the driver ends it, or is gone.
+def serve(place: Place, address: Address, program: Callable[[], Program], seconds: float) -> str:
+    """Serve as a slot until the driver ends it, or is gone. Return why the slot could not reach the driver, or "".
 
     Args:
         program: fetches the program.
@@ -133,8 +135,14 @@ def serve(place: Place, address: Address, program: Callable[[], Program], second
     _prepare_process()
     try:
         link = connected(address, Hello(place.slot, place.job), seconds)
+    except UnreachableError as error:  # unless the driver is gone, it has to know
+        return (
+            f"slot {place.slot}, on {socket.gethostname()}, cannot reach the driver at {address.host}:{address.port} "
+            f"({error}): executors connect to spark.driver.host; set it to an address of the driver that they reach, "
+            "and spark.driver.bindAddress to one that the driver has"
+        )
     except LinkLostError:
-        return  # another job has started, or the driver is gone
+        return ""  # another job has started
     try:
         _serve(link, place, program, address, seconds)
     except LinkLostError:
@@ -144,6 +152,7 @@ def serve(place: Place, address: Address, program: Callable[[], Program], second
         raise
     finally:
         link.close()
+    return ""
 
 
 def _serve(link: Link, place: Place, program: Callable[[], Program], address: Address, seconds: float) -> None:

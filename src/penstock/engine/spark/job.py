@@ -34,6 +34,9 @@ _COME_SECONDS = 5.0
 _FULL_SECONDS = 600.0
 """How long to avoid a machine whose disk is full."""
 
+_LOCALHOST = "127.0.0.1"
+"""Where slots find a driver that is the only machine, whatever names it has."""
+
 _ENVIRONMENT = {
     # numpy and Arrow use arrays of some hundred kilobytes: without this glibc maps and unmaps each of them
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
@@ -57,8 +60,9 @@ class SparkHost:
         self.slots = slots
         self.cores = int(context.defaultParallelism)
         conf = context.getConf()
-        self.name = conf.get("spark.driver.host", "localhost")
-        self.bind = conf.get("spark.driver.bindAddress", self.name)
+        driver = conf.get("spark.driver.host", "localhost")
+        self.name = _LOCALHOST if is_local(context) else driver
+        self.bind = _LOCALHOST if is_local(context) else conf.get("spark.driver.bindAddress", driver)
         self._context = context
         self._application_id = application_id
         self._program = context.broadcast(program)
@@ -169,16 +173,19 @@ class SlotGraph:
         self._slots = slots
         self._rdd: Any = None
 
-    def of(self, body: Callable[[int], None]) -> SlotGraph:
-        """Set the function that each slot runs, called with its number."""
+    def of(self, body: Callable[[int], str]) -> SlotGraph:
+        """Set the function that each slot runs, called with its number; it returns why it did nothing."""
         self._rdd = self._context.union([self._slot(slot, body) for slot in range(self._slots)])
         return self
 
-    def run(self) -> None:
-        """Run the job, until all slots have ended or one has failed. Raise Spark's errors."""
-        about = f"penstock {self._application_id}: the slots, which stay"
+    def run(self) -> list[str]:
+        """Run the job, until all slots have ended or one has failed. Return why slots did nothing. Raise Spark's
+        errors.
+        """
+        about = f"penstock {self._application_id}: {self._slots} slots, which run until the program stops"
         self._context.setJobGroup(self._group, about, interruptOnCancel=True)
-        self._rdd.collect()
+        found: list[str] = self._rdd.collect()
+        return found
 
     def cancel(self) -> None:
         """Cancel the running job, even if slots do not end."""
@@ -188,7 +195,7 @@ class SlotGraph:
     def _group(self) -> str:
         return f"penstock-{self._application_id}"
 
-    def _slot(self, slot: int, body: Callable[[int], None]) -> Any:
+    def _slot(self, slot: int, body: Callable[[int], str]) -> Any:
         """Return the RDD of one slot."""
         context = self._context
         own = {**_ENVIRONMENT, "PENSTOCK_SLOT": f"slot-{slot}"}
@@ -224,28 +231,28 @@ class SlotGraph:
         return private.rdd_of(rdd, context)
 
 
-def _slot_body(body: Callable[[int], None]) -> Any:
+def _slot_body(body: Callable[[int], str]) -> Any:
     """Return the function of a slot's RDD."""
 
-    def run(numbers: Iterator[int]) -> list[int]:
+    def run(numbers: Iterator[int]) -> list[str]:
         (slot,) = list(numbers)
-        body(slot)
-        return []
+        failure = body(slot)
+        return [failure] if failure else []
 
     return run
 
 
 def _serving(
     run: str, job: int, address: Address, program: Any, seconds: float, is_cluster: bool
-) -> Callable[[int], None]:
+) -> Callable[[int], str]:
     """Return the function that a slot runs. It is sent with every job, so it holds only a reference to the program."""
 
     def given() -> Program:
         known: Program = loads(program.value)
         return known.on_executor() if is_cluster else known
 
-    def body(slot: int) -> None:
-        serve(Place(run, job, slot), address, given, seconds)
+    def body(slot: int) -> str:
+        return serve(Place(run, job, slot), address, given, seconds)
 
     return body
 
@@ -296,9 +303,8 @@ class SlotsJob:
             self._has_ended.wait(patience)
 
     def _run(self) -> None:
-        failure = ""
         try:
-            self._graph.run()
+            failure = next(iter(self._graph.run()), "")
         except Exception as error:  # py4j raises many kinds of errors
             failure = _first_lines(error)
         self._end_with(failure)
