@@ -182,7 +182,7 @@ class SlotGraph:
         """Run the job, until all slots have ended or one has failed. Return why slots did nothing. Raise Spark's
         errors.
         """
-        about = f"penstock {self._application_id}: {self._slots} slots, which run until the program stops"
+        about = f"penstock {self._application_id}: slots until the program stops"
         self._context.setJobGroup(self._group, about, interruptOnCancel=True)
         found: list[str] = self._rdd.collect()
         return found
