@@ -33,7 +33,7 @@ _FAR_MS = (datetime(9500, 1, 1, tzinfo=UTC) - _EPOCH) // _MS
 """Later times are moved back by whole cycles, since Python's dates end with the year 9999."""
 
 
-class Ends(ABC):
+class WindowEnds(ABC):
     """Where windows end, by where they begin."""
 
     name: str
@@ -52,13 +52,13 @@ class Ends(ABC):
         return ends
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Ends) and self.name == other.name
+        return isinstance(other, WindowEnds) and self.name == other.name
 
     def __hash__(self) -> int:
         return hash(self.name)
 
 
-class Sized(Ends):
+class Sized(WindowEnds):
     """Windows of one size.
 
     >>> Sized(10).of(5), Sized(10).of(MAX_MS - 3) == MAX_MS
@@ -77,7 +77,7 @@ class Sized(Ends):
 
 
 @dataclass(frozen=True, eq=False)
-class Calendar(Ends):
+class Calendar(WindowEnds):
     """Days, weeks or months of a time zone: from midnight to midnight there, summer time included.
 
     A day without a midnight begins when the clocks go forward; of two midnights the first one counts.
@@ -195,7 +195,7 @@ _of_programs: WeakValueDictionary[str, OfProgram] = WeakValueDictionary()
 """The rules of classes of the program that this process has loaded, by name."""
 
 
-class OfProgram(Ends):
+class OfProgram(WindowEnds):
     """The windows of a class of the user's, which are asked where those end that begin at a time.
 
     Args:
@@ -233,7 +233,7 @@ class OfProgram(Ends):
 _MOST_KNOWN = 10_000
 
 
-class Unknown(Ends):
+class Unknown(WindowEnds):
     """The windows of a class that this process has not loaded."""
 
     longest = 0
@@ -248,7 +248,7 @@ class Unknown(Ends):
         )
 
 
-def ends_named(name: str) -> Ends:
+def ends_named(name: str) -> WindowEnds:
     """The rule with a name.
 
     >>> ends_named("10").of(5), ends_named("day UTC").of(0), type(ends_named("app.Shifts")).__name__
@@ -263,9 +263,9 @@ def ends_named(name: str) -> Ends:
     return _of_programs.get(name) or Unknown(name)
 
 
-def ends_of(given: Any) -> Ends:
+def ends_of(given: Any) -> WindowEnds:
     """The rule of windows given by their size, by a rule, or by an object that has one as ``ends``."""
     if isinstance(given, int):
         return Sized(given)
-    found: Ends = given if isinstance(given, Ends) else given.ends
+    found: WindowEnds = given if isinstance(given, WindowEnds) else given.ends
     return found

@@ -224,6 +224,7 @@ NOT_FOR_USERS = {
         "TableFacts",
     },  # for the engine
     "KGroupedStream": {"Node"},
+    "CalendarWindows": {"WindowEnds"},  # which TimeWindowedSerde takes as it is
     "BufferConfig": {"EagerBufferConfig", "StrictBufferConfig"},  # each is a BufferConfig
     "BufferedTransaction": {"Rows"},
     "StoreBuilder": {"StoreSpec"},

@@ -10,7 +10,7 @@ from penstock.errors import ConfigError
 from penstock.messages import nearest, show
 from penstock.plan.windows_base import Windows
 from penstock.record import Window
-from penstock.window_ends import WEEKDAYS, Calendar, Ends
+from penstock.window_ends import WEEKDAYS, Calendar, WindowEnds
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class CalendarWindows(Windows):
         return self.grace_period_ms
 
     @property
-    def ends(self) -> Ends:
+    def ends(self) -> WindowEnds:
         """Where these windows end, for ``TimeWindowedSerde``."""
         return self.calendar
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.window_ends import Ends, Sized
+from penstock.window_ends import Sized, WindowEnds
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Kept:
     is_numbered: bool = False
 
     @property
-    def window_ends(self) -> Ends:
+    def window_ends(self) -> WindowEnds:
         """Where the windows end that the rows belong to."""
         return Sized(self.window_size_ms)
 
@@ -42,13 +42,13 @@ class KeptWindows(Kept):
     needs: ClassVar[str | None] = "a window store"
     retention_ms: int
     """How long windows are kept, unless the store overrides it."""
-    ends: Ends | None = None
+    ends: WindowEnds | None = None
     """Where windows end that are not of one size; None for those of ``window_size_ms``."""
     is_final: bool
     """True if windows are kept until they have closed and their results are emitted."""
 
     @property
-    def window_ends(self) -> Ends:
+    def window_ends(self) -> WindowEnds:
         return self.ends or super().window_ends
 
 

@@ -16,7 +16,7 @@ from penstock.plan.calendar_windows import CalendarWindows
 from penstock.plan.functions import UserFunction, accepts, caller
 from penstock.plan.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from penstock.plan.windows_base import Windows
-from penstock.window_ends import Calendar, Ends, OfProgram, Sized
+from penstock.window_ends import Calendar, OfProgram, Sized, WindowEnds
 
 _ASKED = ("windows_for", "size", "grace_period")
 """What a class of windows is asked."""
@@ -49,7 +49,7 @@ class OwnWindows:
     size_ms: int
     """The length of the longest window."""
     grace_period_ms: int
-    ends: Ends
+    ends: WindowEnds
 
     closes = True
 
@@ -92,7 +92,7 @@ AnyWindows = TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows | 
 """Windows of an aggregation."""
 
 
-def ends_of_windows(windows: Any) -> Ends:
+def ends_of_windows(windows: Any) -> WindowEnds:
     """Where the windows of an aggregation in time windows end."""
     return windows.ends if isinstance(windows, OwnWindows) else Sized(windows.size_ms)
 

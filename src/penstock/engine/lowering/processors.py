@@ -20,7 +20,7 @@ from penstock.state.records import record_view
 from penstock.state.records import view as records
 from penstock.state.store import StateStore
 from penstock.state.task_state import TASK_TIME
-from penstock.window_ends import Ends, Sized
+from penstock.window_ends import Sized, WindowEnds
 
 _PROCESSES: dict[str, tuple[type[Process], type[TaskProcessorContext]]] = {
     "": (Process, TaskProcessorContext),
@@ -104,7 +104,7 @@ def new_view(facts: TableFacts, store: StateStore) -> records.RecordView[Any]:
     return record_view(store, *spec.types, timestamped=spec.is_timestamped, window_size=ends)
 
 
-def _window_ends(facts: TableFacts, spec: StoreSpec) -> Ends:
+def _window_ends(facts: TableFacts, spec: StoreSpec) -> WindowEnds:
     """Return where a store's windows end: as described, or as given by the step that fills it."""
     if spec.window_size is not None:
         return Sized(spec.window_size)

@@ -27,7 +27,7 @@ from penstock.state.kinds.user import UserStore
 from penstock.state.kinds.versioned.store import VersionedStore
 from penstock.state.kinds.window import WindowStore
 from penstock.state.store import StateStore
-from penstock.window_ends import Ends, Sized, ends_named
+from penstock.window_ends import Sized, WindowEnds, ends_named
 
 _WINDOW = ("retention", "in_memory", "segment_interval")
 _ARGUMENTS: dict[type[StateStore], tuple[str, ...]] = {
@@ -71,7 +71,7 @@ class StoreFormat(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether a number of 8 bytes follows each key."""
 
     @property
-    def ends(self) -> Ends:
+    def ends(self) -> WindowEnds:
         """Where its windows end."""
         return ends_named(self.windows) if self.windows else Sized(self.window_size)
 

@@ -21,7 +21,7 @@ from penstock.state.records.versioned import VersionedRecords
 from penstock.state.records.view import RecordView
 from penstock.state.records.window import DuplicateWindowRecords, PlainWindowRecords, WindowRecords
 from penstock.state.store import StateStore
-from penstock.window_ends import Ends
+from penstock.window_ends import WindowEnds
 
 _VIEWED = KeyValueStore | DuplicateWindowStore | WindowStore | SlidingStore | SessionStore | VersionedStore
 """The kinds of stores that processors can use."""
@@ -33,7 +33,7 @@ def has_record_view(store: StateStore) -> bool:
 
 
 def record_view(
-    store: StateStore, key: Serde, value: Serde, timestamped: bool = True, window_size: int | Ends = 0
+    store: StateStore, key: Serde, value: Serde, timestamped: bool = True, window_size: int | WindowEnds = 0
 ) -> RecordView[Any]:
     """Return a store as processors read and write it, closed until its first chunk begins.
 

@@ -22,7 +22,7 @@ from penstock.state.records.held import HIGHEST, LOWEST, HeldValues, is_plain
 from penstock.state.records.view import KeyValueIterator, RecordView
 from penstock.state.shapes import WindowStore
 from penstock.times import Time, bound
-from penstock.window_ends import Ends, ends_of
+from penstock.window_ends import WindowEnds, ends_of
 
 _START = itemgetter(0)
 _NEWEST_MISSES = 3
@@ -62,7 +62,7 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
         store: EngineStore | SlidingStore | DuplicateWindowStore,
         key: Serde,
         values: HeldValues,
-        window_size: int | Ends,
+        window_size: int | WindowEnds,
     ):
         super().__init__(store, key, values)
         self._ends = ends_of(window_size)
@@ -227,7 +227,9 @@ class PlainWindowRecords(WindowRecords):
     """Windows whose keys and values the dictionaries hold unchanged: most calls cost little more than a
     dictionary's."""
 
-    def __init__(self, store: EngineStore | SlidingStore, key: Serde, values: HeldValues, window_size: int | Ends):
+    def __init__(
+        self, store: EngineStore | SlidingStore, key: Serde, values: HeldValues, window_size: int | WindowEnds
+    ):
         super().__init__(store, key, values, window_size)
         self._value_type: Any = values.plain
         self._is_int, self._is_text = values.plain is int, values.plain is str
@@ -293,7 +295,7 @@ class DuplicateWindowRecords(WindowRecords):
     ``get`` returns the last of them. A put of None does nothing.
     """
 
-    def __init__(self, store: DuplicateWindowStore, key: Serde, values: HeldValues, window_size: int | Ends):
+    def __init__(self, store: DuplicateWindowStore, key: Serde, values: HeldValues, window_size: int | WindowEnds):
         super().__init__(store, key, values, window_size)
         self._duplicates = store
         self._puts: list[tuple[Any, Any, int]] = []
