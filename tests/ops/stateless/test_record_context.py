@@ -203,5 +203,5 @@ def test_what_is_printed_may_say_it(capsys):
 
 
 def test_where_it_cannot_be_had_it_is_refused_and_nothing_else_given_for_it():
-    with pytest.raises(TopologyError, match=r"or .key, value, partitions., without the context of a record; the last"):
+    with pytest.raises(TopologyError, match=r"headers, partitions., without the context of a record; the last"):
         driver_of(lambda stream: stream.repartition(partitioner=lambda topic, key, value, context: 0))
