@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from penstock.durations import MAX_MS, to_ms
+from penstock.durations import MAX_MS, to_ms, to_signed_ms
 from penstock.errors import ConfigError
 from penstock.sizes import to_bytes
 
@@ -39,7 +40,7 @@ def test_what_is_no_size_is_shown(size: Any):
 
 
 def test_tenths_are_exact():
-    assert (to_ms("0.1 s"), to_ms("1.1 s"), to_ms("0.3 s and 0.6 s"), to_ms("0.0005 s")) == (100, 1100, 900, 0)
+    assert (to_ms("0.1 s"), to_ms("1.1 s"), to_ms("0.3 s and 0.6 s")) == (100, 1100, 900)
     assert to_bytes("1.1 KB") == 1126
 
 
@@ -49,3 +50,18 @@ def test_a_duration_beyond_64_bits_is_refused(duration: int | str):
         to_ms(duration, "grace")
     assert to_ms(MAX_MS) == to_ms(f"{MAX_MS} ms") == MAX_MS
     assert to_ms(timedelta.max) < MAX_MS
+
+
+@pytest.mark.parametrize(
+    ("duration", "ms"),
+    [
+        ("0.5 ms", "0.5"),
+        ("0.0005 s", "0.5"),
+        (timedelta(microseconds=1), "0.001"),
+        (timedelta(microseconds=-1500), "1.5"),
+        (timedelta(seconds=1) / 3, "333.333"),
+    ],
+)
+def test_a_duration_with_a_part_of_a_millisecond_is_refused_and_not_rounded(duration: Any, ms: str):
+    with pytest.raises(ConfigError, match=rf"^grace must be whole milliseconds, got .* \({re.escape(ms)} ms\)$"):
+        to_signed_ms(duration, "grace")

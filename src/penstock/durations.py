@@ -11,6 +11,7 @@ from penstock.errors import ConfigError
 Duration = int | timedelta | str
 
 MAX_MS = 2**63 - 1
+_MICROSECOND = timedelta(microseconds=1)
 
 _UNITS = {
     "ms": 1, "millisecond": 1, "milliseconds": 1,
@@ -31,7 +32,7 @@ def to_ms(duration: Duration, what: str = "duration") -> int:
         what: the argument's name, for the error message.
 
     Raises:
-        ConfigError: the duration is negative, too long or cannot be understood.
+        ConfigError: the duration is negative, too long, not in whole milliseconds or cannot be understood.
 
     >>> to_ms("10 minutes"), to_ms("1 h 30 min"), to_ms(250), to_ms(timedelta(seconds=2))
     (600000, 5400000, 250, 2000)
@@ -75,7 +76,7 @@ def _parse(duration: Duration, what: str) -> int:
     if isinstance(duration, int):
         return duration
     if isinstance(duration, timedelta):
-        return round(duration / timedelta(milliseconds=1))
+        return _whole(Decimal(duration // _MICROSECOND) / 1000, duration, what)
     if isinstance(duration, str):
         return _parse_text(duration, what)
     raise ConfigError(
@@ -94,4 +95,11 @@ def _parse_text(text: str, what: str) -> int:
         at = match.end()
     if at == 0 or text[at:].strip():
         raise ConfigError(f"{what}: cannot read {text!r} as a duration; write it like '10 minutes' or '1 h 30 min'")
-    return round(total)
+    return _whole(total, text, what)
+
+
+def _whole(ms: Decimal, duration: Duration, what: str) -> int:
+    """Milliseconds as an int; the longest ``timedelta``, which means "for ever", may have a fraction."""
+    if ms != int(ms) and duration != timedelta.max:
+        raise ConfigError(f"{what} must be whole milliseconds, got {duration!r} ({ms.normalize():f} ms)")
+    return int(ms)

@@ -87,3 +87,13 @@ def test_a_chain_is_a_function_or_a_consumer_and_gives_a_stream():
         Branched.with_function(5)
     with pytest.raises(TopologyError, match=r"what the function of the branch '1' gives at .* of type KStream; got 5"):
         stream.split().branch(big, Branched.with_function(lambda branch: 5))
+
+
+@pytest.mark.parametrize("how", [Branched.with_consumer, Branched.with_function])
+def test_a_function_of_a_branch_that_returns_what_nobody_awaits_is_refused(how: Any):
+    async def written(branch: Any) -> None:
+        branch.to("out")
+
+    split = source(value=int)[1].split()
+    with pytest.raises(TopologyError, match=r"an object to await, of type coroutine|must be of type KStream"):
+        split.branch(big, how(lambda branch: written(branch)))

@@ -17,7 +17,6 @@ from penstock.errors import ConfigError
         (0, 0),
         (250, 250),
         (timedelta(minutes=5), 300_000),
-        (timedelta(milliseconds=1.6), 2),
         ("250 ms", 250),
         ("10 s", 10_000),
         ("10 minutes", 600_000),

@@ -201,6 +201,10 @@ def test_an_unlimited_window_begins_where_it_is_told_to():
             "an unlimited window must not start before 1970, got -1 (-1 ms)",
         ),
         (
+            lambda: UnlimitedWindows.of().start_on(2**63),
+            f"an unlimited window must not start after {2**63 - 1} ms, got {2**63}",
+        ),
+        (
             lambda: UnlimitedWindows.of().until(5),
             "until(5) cannot be set for unlimited windows: they are kept forever",
         ),

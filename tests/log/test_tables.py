@@ -260,3 +260,25 @@ def test_a_column_with_what_is_no_time_in_seconds_is_refused(tmp_path: Path, tim
     columns = {"v": [1, 2], "at": np.array([1, time])}
     with pytest.raises(ConfigError, match="must hold timestamps or numbers; it holds a number that is no time in sec"):
         values(columns, tmp_path, value="v", timestamp="at", timestamp_unit="s")
+
+
+def test_an_index_of_pandas_with_the_name_of_a_column_is_refused(tmp_path: Path):
+    frame = pd.DataFrame({"n": [1, 2], "m": [3, 4]}, index=pd.Index([7, 8], name="n"))
+    with pytest.raises(ConfigError, match=r"the index of this DataFrame has the name 'n', as a col.*rename_axis"):
+        produce_columns(frame, "t", log=tmp_path)
+    assert values(frame.rename_axis("k"), tmp_path) == [{"n": 1, "m": 3, "k": 7}, {"n": 2, "m": 4, "k": 8}]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "why"),
+    [
+        ({}, "there is no timestamp=: name the column with the times"),
+        ({"timestamp": "at"}, r"the column 'at' holds timestamp\[us\], which says its own: leave timestamp_unit out"),
+        ({"timestamp": "text"}, "the column 'text' holds .*string, which says its own: leave timestamp_unit out"),
+    ],
+)
+def test_a_unit_of_no_column_is_refused_and_not_ignored(tmp_path: Path, chosen: Any, why: str):
+    table = {"at": pa.array([datetime(2026, 1, 2)]), "text": ["2026-01-02"]}
+    with pytest.raises(ConfigError, match=f"timestamp_unit='s' is for times that are numbers, but {why}"):
+        produce_columns(table, "t", timestamp_unit="s", log=tmp_path, **chosen)
+    assert FileLog(tmp_path).topics() == []

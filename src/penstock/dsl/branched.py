@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, overload
 
+from penstock.calls import refuse_result
 from penstock.dsl.functions import OfKeyValue
 from penstock.dsl.graph import K, V
 from penstock.dsl.stream import KEY_VALUE
@@ -84,7 +85,7 @@ class Branched(Options):
     def result(self, branch: KStream[K, V]) -> KStream[Any, Any] | None:
         """The stream that stands for a branch; None if there is none."""
         if self.consumer is not None:
-            self.consumer(branch)
+            refuse_result(self.consumer(branch), "the function of a branch", TopologyError)
             return None
         return branch if self.function is None else self.function(branch)
 

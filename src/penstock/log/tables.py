@@ -102,6 +102,17 @@ def _check_names(names: list[str], method: str) -> None:
         raise ConfigError(f"{method}: there are two columns {twice!r}; rename one of them")
 
 
+def _check_index_names(schema: Any, method: str) -> None:
+    """Raise an error for an index of pandas that has the name of a column: pandas gives both no column of that name."""
+    told = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get("columns", [])
+    for column in told:
+        if column["name"] is not None and _UNNAMED_INDEX.fullmatch(column["field_name"] or ""):
+            raise ConfigError(
+                f"{method}: the index of this DataFrame has the name {column['name']!r}, as a column has. Give it "
+                'another one (df.rename_axis("name")), or drop it (df.reset_index(drop=True))'
+            )
+
+
 def _mixed(method: str, name: object, error: Exception) -> ConfigError:
     return ConfigError(
         f"{method}: column {str(name)!r} does not hold values of one type that Arrow knows: {_first_line(error)}. "
@@ -145,6 +156,7 @@ class Chosen(NamedTuple):
                 raise ConfigError(f"{self.method}: there is no column {name!r}; the columns are {known}{guess}")
         _check_names(schema.names, self.method)
         unit = unit_named(self.timestamp_unit, f"{self.method}: timestamp_unit")
+        self._check_unit(schema)
         if self.timestamp is not None and not _holds_times(kind := schema.field(self.timestamp).type, unit):
             raise ConfigError(f"{self._times_must_be()} {kind}")
         if self.headers is not None:
@@ -158,6 +170,19 @@ class Chosen(NamedTuple):
         if isinstance(self.key, tuple):
             check_composite(columns["key"].type, self.method)
         return keys, values
+
+    def _check_unit(self, schema: Any) -> None:
+        """Raise an error for a unit that no column's times are in."""
+        if self.timestamp_unit is None:
+            return
+        if self.timestamp is None:
+            why = "there is no timestamp=: name the column with the times"
+        elif not _is_number(kind := schema.field(self.timestamp).type):
+            why = f"the column {self.timestamp!r} holds {kind}, which says its own: leave timestamp_unit out"
+        else:
+            return
+        said = f"{self.method}: timestamp_unit={self.timestamp_unit!r}"
+        raise ConfigError(f"{said} is for times that are numbers, but {why}")
 
     def topic(self, name: str, partitions: int, schema: Any, spark: str = "") -> TopicInfo:
         """What a topic is made as for these columns; raises as ``types`` does.
@@ -208,6 +233,7 @@ class Chosen(NamedTuple):
         """
         said = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get("index_columns", [])
         unnamed = [name for name in said if isinstance(name, str) and _UNNAMED_INDEX.fullmatch(name)]
+        _check_index_names(schema, self.method)
         for name in unnamed:
             if name in schema.names and not pa.types.is_integer(schema.field(name).type):
                 raise ConfigError(

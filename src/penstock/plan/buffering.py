@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar, cast
 
-from penstock.durations import Duration, to_ms
+from penstock.durations import MAX_MS, Duration, to_ms
 from penstock.errors import ConfigError
 from penstock.plan.names import check_name
 from penstock.plan.options import Options, option, same_kind
@@ -120,8 +120,8 @@ class StrictBufferConfig(BufferConfig):
 
 
 def _limit(value: int, what: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ConfigError(f"{what} must be an int that is not negative, got {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_MS:
+        raise ConfigError(f"{what} must be an int from 0 to {MAX_MS}, got {value!r}")
     return value
 
 

@@ -156,13 +156,15 @@ class UnlimitedWindows(KeptAWhile):
         """The window that begins at a time, in milliseconds or as a ``datetime``; earlier records are left out.
 
         Raises:
-            ConfigError: the start is before 1970.
+            ConfigError: the start is before 1970, or later than time goes.
         """
         if isinstance(start, bool) or not isinstance(start, int | datetime):
             raise ConfigError(f"the start of an unlimited window is milliseconds or a datetime; got {start!r}")
         start_ms = start if isinstance(start, int) else round(start.astimezone(UTC).timestamp() * 1000)
         if start_ms < 0:
             raise ConfigError(f"an unlimited window must not start before 1970, got {start!r} ({start_ms} ms)")
+        if start_ms > MAX_MS:
+            raise ConfigError(f"an unlimited window must not start after {MAX_MS} ms, got {start!r}")
         return replace(self, start_ms=start_ms)
 
     def grace(self, grace: Duration) -> Self:

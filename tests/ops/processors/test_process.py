@@ -356,3 +356,12 @@ def test_a_header_may_be_null_as_in_kafka(run: Run, given: Any):
     stream.process(with_headers(given)).to("out")
     ran = run(builder, [("a", 2, 2)])
     assert [record.headers for record in ran.driver.read_output("out")] == [(("h", None), ("i", b""))]
+
+
+@pytest.mark.parametrize("time", [-1, 2**63, 2**70])
+def test_a_timestamp_outside_of_64_bits_is_refused(time: int):
+    builder, stream = source(value=int)
+    stream.process(lambda record, context: context.forward(record.with_timestamp(time))).to("out")
+    driver = TopologyTestDriver(builder.build())
+    with pytest.raises(ProcessingError, match=f"with the timestamp {time}; that must be an int of milliseconds since"):
+        driver.pipe_input("in", "a", 1, 10)

@@ -1,5 +1,9 @@
 """``to``: records into topics."""
 
+import pytest
+
+from penstock import ProcessingError
+from penstock.testing import TopologyTestDriver
 from support.flows import Run, source
 
 
@@ -62,3 +66,12 @@ def test_headers_come_out_with_their_records(run: Run):
         ("c", 3, 12, ()),
         ("c", 3, 12, ()),
     ]
+
+
+@pytest.mark.parametrize("chosen", [-1, [-1], [0, -1], 3])
+def test_a_partition_that_does_not_exist_is_refused(chosen: int | list[int]):
+    builder, stream = source(value=int)
+    stream.to("out", partitioner=lambda key, value, partitions: chosen)
+    driver = TopologyTestDriver(builder.build(), partitions=3)
+    with pytest.raises(ProcessingError, match=r"must return a partition from 0 to 2.*, got \[?(0, )?-?\d\]?\n"):
+        driver.pipe_input("in", "a", 1, 10)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from penstock.arrays import IntArray
 from penstock.batch import HEADERS, Batch, Order, Origins, header_list, take_order, why_no_headers
 from penstock.columns import Column, ValuesColumn
+from penstock.durations import MAX_MS
 from penstock.errors import ProcessingError
 from penstock.messages import show
 from penstock.ops.core.operator import Collector
@@ -45,15 +46,15 @@ class Forwarded:
     def wrong_times(self) -> Iterator[tuple[int, ProcessingError]]:
         """Yield the records with invalid timestamps."""
         _, _, times, _ = self._columns
-        if set(map(type, times)) <= {int} and min(times, default=0) >= 0:
+        if set(map(type, times)) <= {int} and 0 <= min(times, default=0) <= max(times, default=0) <= MAX_MS:
             return
         for row, time in enumerate(times):
-            if type(time) is not int or time < 0:
+            if type(time) is not int or not 0 <= time <= MAX_MS:
                 yield (
                     row,
                     ProcessingError(
                         f"it forwards a record with the timestamp {show(time)}; that must be an int of milliseconds "
-                        "since 1970 that is not negative"
+                        f"since 1970 from 0 to {MAX_MS}"
                     ),
                 )
 

@@ -23,6 +23,7 @@ from penstock.serdes import Serde
 from penstock.topic_names import is_topic_name
 
 NOT_SENT = "no-partition"
+_KAFKAS = [-1]
 _A_TOPIC = "the name of a topic: letters, digits, dots, underscores and hyphens"
 
 
@@ -137,16 +138,16 @@ def _is_name(topic: Any) -> bool:
 
 
 def _partitions(chosen: Any) -> Any:
-    """A partitioner's choice as a list; -1 is Kafka's own choice."""
+    """A partitioner's choice as a list; that of None is Kafka's own choice."""
     if chosen is None:
-        return [-1]
+        return _KAFKAS
     if isinstance(chosen, set | frozenset | list | tuple):
         return sorted(chosen) if all(type(one) is int for one in chosen) else [None]
     return [int(chosen) if isinstance(chosen, int | np.integer) and not isinstance(chosen, bool) else None]
 
 
 def _are_partitions(chosen: list[Any], count: int) -> bool:
-    return chosen == [-1] or all(one is not None and 0 <= one < count for one in chosen)
+    return chosen is _KAFKAS or all(one is not None and 0 <= one < count for one in chosen)
 
 
 def as_type(column: Column, serde: Serde) -> Column:
