@@ -7,6 +7,8 @@ import re
 from penstock.errors import ConfigError
 from penstock.messages import show
 
+MOST_PARTITIONS = 100_000
+"""Far more than programs can read as tasks, and few enough that a topic with them can still be listed and removed."""
 TOPIC_NAMES = "use 1 to 249 letters, digits, dots, underscores and hyphens"
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 

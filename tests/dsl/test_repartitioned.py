@@ -198,3 +198,9 @@ def test_what_is_said_twice_of_a_topic_is_refused_and_both_are_named(keywords: d
 def test_a_number_of_partitions_is_one():
     with pytest.raises(TopologyError, match=r"the partitions of repartition at .* must be of type int; got '4'"):
         Repartitioned.number_of_partitions("4")
+
+
+def test_a_mistyped_number_of_partitions_is_refused():
+    said = r"the partitions of repartition at \S+: a topic has at most 100,000 partitions, got 1,000,000,000; each one"
+    with pytest.raises(TopologyError, match=said):
+        Repartitioned.as_("wide").with_number_of_partitions(10**9)

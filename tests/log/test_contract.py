@@ -77,6 +77,20 @@ def test_a_topic_without_partitions_is_refused(log: Log, partitions: int):
         log.create_topic(TopicInfo("u", partitions))
 
 
+def test_a_topic_with_a_mistyped_number_of_partitions_is_refused(log: Log, tmp_path: Path):
+    said = (
+        "topic '.': a topic has at most 100,000 partitions, got 10,000,000; each one is a task of the programs that "
+        "read it"
+    )
+    with pytest.raises(ConfigError, match=said):
+        log.create_topic(TopicInfo("u", 10_000_000))
+    files = FileLog(tmp_path / "files")
+    files.create_topic(TopicInfo("t", 1))
+    with pytest.raises(ConfigError, match=said):
+        files.add_partitions("t", 10_000_000)
+    assert files.topic("t").partitions == 1
+
+
 def test_a_topic_with_more_partitions_than_a_number_of_kafka_can_say_is_refused(log: Log):
     with pytest.raises(ConfigError, match=f"topic 'u': a topic has less than 2\\*\\*31 partitions, got {2**31}"):
         log.create_topic(TopicInfo("u", 2**31))

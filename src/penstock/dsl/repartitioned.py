@@ -11,6 +11,7 @@ from penstock.plan.names import check_name, check_name_if_given
 from penstock.plan.options import Options, in_place_of, named_first, option, said_once, types_given
 from penstock.plan.sinks import Partitioner, partitioner_of
 from penstock.serdes import Serde, of
+from penstock.topic_names import MOST_PARTITIONS
 
 
 @dataclass(frozen=True)
@@ -92,9 +93,14 @@ class Repartitioned(Options):
         partitioner_of(self.partitioner, "repartition")
         if self.partitions is not None:
             check_type(self.partitions, int, "the partitions of repartition")
+            where = f"the partitions of repartition at {caller()}"
             if self.partitions < 1:
-                where = f"the partitions of repartition at {caller()}"
                 raise TopologyError(f"{where}: a topic has at least 1 partition, got {self.partitions}")
+            if self.partitions > MOST_PARTITIONS:
+                raise TopologyError(
+                    f"{where}: a topic has at most {MOST_PARTITIONS:,} partitions, got {self.partitions:,}; each one "
+                    "is a task"
+                )
 
     @option
     def as_(self, name: str) -> Repartitioned:

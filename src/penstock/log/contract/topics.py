@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from penstock.errors import ConfigError, OffsetOutOfRangeError, TopicNotFoundError
-from penstock.topic_names import check_topic_name
+from penstock.topic_names import MOST_PARTITIONS, check_topic_name
 
 NO_LIMIT = -1
 """Unlimited retention, in time or in bytes."""
@@ -112,10 +112,22 @@ class Topics(ABC):
 def check_topic(info: TopicInfo) -> None:
     """Raise ``ConfigError`` for an invalid topic name, or a topic without partitions."""
     check_topic_name(info.name)
-    if info.partitions < 1:
-        raise ConfigError(f"topic {info.name!r}: a topic has at least 1 partition, got {info.partitions}")
-    if info.partitions >= 1 << 31:
-        raise ConfigError(f"topic {info.name!r}: a topic has less than 2**31 partitions, got {info.partitions}")
+    check_partition_count(info.name, info.partitions)
+
+
+def check_partition_count(topic: str, partitions: int) -> None:
+    """Raise ``ConfigError`` for a count of partitions that no topic has. A topic never gets fewer, so a count that was
+    mistyped would be there for good.
+    """
+    if partitions < 1:
+        raise ConfigError(f"topic {topic!r}: a topic has at least 1 partition, got {partitions}")
+    if partitions >= 1 << 31:
+        raise ConfigError(f"topic {topic!r}: a topic has less than 2**31 partitions, got {partitions}")
+    if partitions > MOST_PARTITIONS:
+        raise ConfigError(
+            f"topic {topic!r}: a topic has at most {MOST_PARTITIONS:,} partitions, got {partitions:,}; each one is a "
+            "task of the programs that read it"
+        )
 
 
 def check_trim(topic: str, starts: dict[int, int], ends: Sequence[int]) -> None:

@@ -21,7 +21,7 @@ from penstock.errors import ConfigError, CorruptDataError, PenstockError, TopicE
 from penstock.locations import folder
 from penstock.log.base import Log
 from penstock.log.contract.reader import TopicStats, check_start, reach
-from penstock.log.contract.topics import TopicInfo, check_topic, check_trim
+from penstock.log.contract.topics import TopicInfo, check_partition_count, check_topic, check_trim
 from penstock.log.contract.writer import Segment
 from penstock.log.file import upkeep
 from penstock.log.file.segments import FileSegmentWriter
@@ -108,6 +108,7 @@ class FileLog(Log):
     def add_partitions(self, topic: str, partitions: int) -> None:
         """Give a topic more partitions; existing ones keep their records, as in Kafka."""
         found = self._topic(topic)
+        check_partition_count(topic, partitions)
 
         def entry_for(state: TopicState) -> Entry | None:
             if partitions < (has := len(state.ends)):
