@@ -119,6 +119,22 @@ def kept_in_memory() -> Topology:
     return builder.build()
 
 
+def test_rows_of_global_tables_are_counted_once_and_not_by_each_task(tmp_path: Path) -> None:
+    builder = StreamsBuilder()
+    users = builder.global_table("users", key=str, value=int, store="users")
+    stream = builder.stream("in", key=str, value=int)
+    stream.join(users, max, key_selector=lambda key, value: key).to("out")
+    stream.repartition("again").join(users, max, key_selector=lambda key, value: key).to("later")
+    program = Program(tmp_path, builder.build(), 3)
+    program.produce(*((key, 1, 1) for key in KEYS))
+    application = program.start()
+    application.run_until()
+    read, shown = read_of(application), shown_of(application)
+    application.close()
+    assert read == {"users": 12}
+    assert shown == dict.fromkeys(shown, read)
+
+
 @pytest.mark.parametrize("topology", [every_kind_of_store, kept_in_memory])
 def test_the_page_the_metrics_and_prometheus_show_as_many_rows_as_are_read(
     tmp_path: Path, topology: Callable[[], Topology]

@@ -39,6 +39,15 @@ class SubTopology:
         """The topics that each task reads completely."""
         return tuple(topic for part in self.global_parts if part.kind == "source" for topic in part.topics)
 
+    def stores_counted_elsewhere(self, is_first: bool) -> frozenset[str]:
+        """The stores of global tables whose rows another task reports.
+
+        Args:
+            is_first: whether it is the first task of the sub-topology.
+        """
+        here = self.counted if is_first else frozenset()
+        return frozenset(store for part in self.global_parts if part.name not in here for store in part.stores)
+
     @property
     def source_topics(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(topic for part in self.parts if part.kind == "source" for topic in part.topics))

@@ -23,10 +23,15 @@ commit, so that their figures hold when commits end."""
 
 
 class Observed:
-    """The metrics of one task, commit by commit."""
+    """The metrics of one task, commit by commit.
 
-    def __init__(self, state: TaskState):
+    Args:
+        counted_elsewhere: the stores of global tables whose rows another task reports; each task has all of them.
+    """
+
+    def __init__(self, state: TaskState, counted_elsewhere: frozenset[str] = frozenset()):
         self._state = state
+        self._counted_elsewhere = counted_elsewhere
         self._next = float("-inf")
 
     def figures(self, notes: CommitNotes) -> dict[Metric, int]:
@@ -46,7 +51,7 @@ class Observed:
             if isinstance(store, UserStore):
                 continue  # counting may take long there
             pieces, kind = store.pieces(), "in-memory" if store.in_memory else "rocksdb"
-            rows = store.approximate_rows()
+            rows = 0 if store.name in self._counted_elsewhere else store.approximate_rows()
             found[Metric(STATE_ROWS, store.name, kind)] = rows
             found[Metric(STATE_ROWS, store.name, kind_of(store), scope="state")] = rows
             found[Metric(STATE_BYTES, store.name, kind)] = sum(piece.approximate_bytes() for piece in pieces)

@@ -79,7 +79,7 @@ class Task:
         stores = stores_of(self.sub, topology.facts)
         context = TaskContext(layout.application_id, str(id_), settings.app_configs())
         self.state = TaskState(str(id_), stores, settings.state, folder, self.checkpoint, context)
-        self._observed = Observed(self.state)
+        self._observed = Observed(self.state, self.sub.stores_counted_elsewhere(id_.partition == 0))
         self.reader = reader([], settings.chunk_records, settings.chunk_bytes)
         self.context = Context(self._facts(topology, layout))
         caching = settings.statestore_cache_max_bytes > 0
