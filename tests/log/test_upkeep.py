@@ -519,9 +519,12 @@ def test_a_merge_that_fails_because_its_topic_is_removed_says_nothing(
             log.create_topic(TopicInfo("t", partitions=2))
         raise FileNotFoundError("a segment")
 
-    monkeypatch.setattr(upkeep, "tidy", removed)
     append_numbers(beside, 0, 9)
     beside.wait()
+    monkeypatch.setattr(upkeep, "tidy", removed)
+    keeper = upkeep.Upkeep(FileLog(beside.root)._topic)
+    keeper._ask("t")
+    keeper.wait()
     assert (FileLog(beside.root).exists("t"), caplog.records) == (is_made_anew, [])
 
 
