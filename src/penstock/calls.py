@@ -138,6 +138,8 @@ def why_result_unusable(type_: type, iterated: bool = False) -> str:
         return f"an iterator, of type {type_.__name__}, whose work nobody asks for; return a list of it, or a value"
     if type_ in _FUNCTIONS:
         return f"a function, of type {type_.__name__}, and nobody calls it; write parentheses behind it"
+    if issubclass(type_, type):
+        return "a class, which counts as true, and nobody makes an object of it; write parentheses behind it"
     if type_ is _ENTERED:
         return "a context manager, and nobody enters it; enter it in the function, with a with statement"
     if type_ is NotImplementedType:

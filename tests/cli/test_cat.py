@@ -111,8 +111,8 @@ def test_bytes_that_do_not_decode_are_shown_as_they_are(penstock):
 
 
 def test_text_stays_on_its_line(penstock):
-    produce([("a", "two\nlines\x1b[31m", 1)], "texts", value=str)
-    assert penstock("topics", "cat", "texts").out == [r"a" + "\t" + r"two\nlines\x1b[31m"]
+    produce([("a", "two\nlines\x1b[31m", 1), ("b", "turned \u202eround", 1)], "texts", value=str)
+    assert penstock("topics", "cat", "texts").out == ["a\t" + r"two\nlines\x1b[31m", "b\t" + r"turned \u202eround"]
 
 
 @pytest.mark.slow

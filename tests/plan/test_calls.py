@@ -427,6 +427,7 @@ RETURNED: dict[str, tuple[Callable[..., Any], str]] = {
     "a method that is not called": (lambda key, value: value.bit_length, "a function, of type builtin_function_or_"),
     "a function that is not called": (lambda key, value: awaited, "a function, of type function, and nobody calls it"),
     "a partial": (lambda key, value: partial(summed, key), "a function, of type partial, and nobody calls it"),
+    "a class": (lambda key, value: bool, "a class, which counts as true, and nobody makes an object of it"),
     "a map": (lambda key, value: map(print, [value]), "an iterator, of type map, whose work nobody asks for"),
     "a filter": (lambda key, value: filter(None, [value]), "an iterator, of type filter, whose work nobody asks for"),
     "one of itertools": (lambda key, value: repeat(value), "an iterator, of type repeat, whose work nobody asks for"),

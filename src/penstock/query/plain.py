@@ -14,8 +14,8 @@ from penstock.errors import PenstockError, SerdeError
 from penstock.record import Windowed
 from penstock.serdes import Serde
 
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-"""Characters that make text unreadable."""
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Characters that make text unreadable, or show it in another order."""
 
 _AS_THEY_ARE = frozenset((str, int, bool, type(None), msgspec.Raw))
 
