@@ -15,7 +15,7 @@ from penstock.engine.slots.slot import Place, serve
 from penstock.engine.spark.job import SlotsJob
 
 
-def test_a_slot_that_cannot_reach_the_driver_says_where_it_looked():
+def test_a_slot_that_cannot_reach_the_driver_says_where_it_looked(monkeypatch: pytest.MonkeyPatch):
     class Graph:
         """As that of a job of two slots."""
 
@@ -25,6 +25,7 @@ def test_a_slot_that_cannot_reach_the_driver_says_where_it_looked():
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         unused = taken.getsockname()[1]
+    monkeypatch.setattr("pyspark.InheritableThread", threading.Thread)  # PySpark's own wants a session
     ended = threading.Event()
     job = SlotsJob(Graph(), 1, ended.set)  # type: ignore[arg-type]
     assert ended.wait(10)

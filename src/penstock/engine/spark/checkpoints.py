@@ -91,8 +91,11 @@ def sweep_first_batch(spark: Any, checkpoint: str) -> None:
                 file.unlink(missing_ok=True)
         return
     path = private.jvm_of(spark).org.apache.hadoop.fs.Path(folder)
-    system = _file_system(spark, path)
-    files = [status.getPath() for status in system.listStatus(path)] if system.exists(path) else []
+    try:
+        system = _file_system(spark, path)
+        files = [status.getPath() for status in system.listStatus(path)] if system.exists(path) else []
+    except Exception:  # py4j raises many kinds of errors; Spark says what is wrong with the place when the query starts
+        return
     if all(file.getName().startswith(".") for file in files):
         for file in files:
             system.delete(file, False)
