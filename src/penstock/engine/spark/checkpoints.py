@@ -7,6 +7,7 @@ the checkpoint's path. When such a query is started again, its progress in a top
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -86,18 +87,14 @@ def sweep_first_batch(spark: Any, checkpoint: str) -> None:
     folder = f"{checkpoint}/offsets"
     if not private.is_classic(spark):
         found = list(Path(folder).iterdir()) if Path(folder).is_dir() else []
-        if all(file.name.startswith(".") for file in found):
-            for file in found:
-                file.unlink(missing_ok=True)
+        for file in found if all(file.name.startswith(".") for file in found) else ():
+            file.unlink(missing_ok=True)
         return
     path = private.jvm_of(spark).org.apache.hadoop.fs.Path(folder)
-    try:
+    with suppress(Exception):  # py4j has many kinds; Spark says what is wrong with the place when the query starts
         system = _file_system(spark, path)
         files = [status.getPath() for status in system.listStatus(path)] if system.exists(path) else []
-    except Exception:  # py4j raises many kinds of errors; Spark says what is wrong with the place when the query starts
-        return
-    if all(file.getName().startswith(".") for file in files):
-        for file in files:
+        for file in files if all(file.getName().startswith(".") for file in files) else ():
             system.delete(file, False)
 
 
