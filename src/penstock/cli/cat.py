@@ -179,7 +179,8 @@ class _Lines:
 
     def _print_json(self, record: ConsumerRecord) -> None:
         print_json_line(line_of(record, self._types))
-        self._types = structs.replace(self._types, schema=UNSET)
+        if self._types.schema is not UNSET:  # the first line has it
+            self._types = structs.replace(self._types, schema=UNSET)
 
     def print(self, records: Iterable[ConsumerRecord]) -> None:
         for record in records:

@@ -59,43 +59,17 @@ def taken(
         ConfigError: a column is missing or has the wrong type, or a topic cannot keep it.
     """
     if not hasattr(topic, "isStreaming"):
-        given_for_frames = {"order": order, "partitions": partitions, "trigger": trigger, "headers": headers}
-        for what, given in given_for_frames.items():
+        of_frames = {"order": order, "partitions": partitions, "trigger": trigger, "headers": headers}
+        for what, given in of_frames.items():
             if given is not None:
                 raise TopologyError(
                     f"{method} at {caller()}: {what}= is for a streaming DataFrame; got {what}={show(given)} and topic "
                     f"{show(topic)}. Leave it out"
                 )
         return Taken(topic, key, value, timestamp, timestamp_unit)
-    for what, given in others.items():
-        if given is not None:
-            raise TopologyError(
-                f"{method} at {caller()}: {what}= is for topics; a DataFrame says itself where it begins, and its "
-                f"columns are named by key=, value= and timestamp=. Leave {what}= out"
-            )
-    if not topic.isStreaming:
-        raise TopologyError(
-            f"{method} at {caller()}: this DataFrame is not a stream. Read it with spark.readStream; a DataFrame with "
-            "an end goes into a topic (penstock.write), or in place of one into topology.run_batch"
-        )
+    _check_stream(method, topic, others)
     keys = tuple(key) if isinstance(key, list | tuple) else key
-    if isinstance(keys, tuple) and (not keys or len(set(map(str, keys))) < len(keys)):
-        raise TopologyError(
-            f'{method} at {caller()}: key= is the name of a column, or several: key=["shop", "day"]; got {show(key)}'
-        )
-    columns = [("key", column) for column in (keys if isinstance(keys, tuple) else [keys])]
-    columns += [("timestamp", timestamp), ("headers", headers)]
-    columns += [("value", value)] if isinstance(value, str) else []
-    for what, column in columns:
-        if column is not None and (not isinstance(column, str) or column not in topic.columns):
-            hint = nearest(column, topic.columns) if isinstance(column, str) else ""
-            raise TopologyError(
-                f"{method} at {caller()}: {what}= is the name of a column of the DataFrame; got {show(column)}{hint}. "
-                f"Its columns are {', '.join(topic.columns)}"
-            )
-    if key is None and (method == "table" or CHANGE in topic.columns):
-        why = "a table has keys" if method == "table" else f"the changes in {CHANGE} are those of a key"
-        raise TopologyError(f"{method} at {caller()}: {why}; name their column: key=")
+    _check_columns(method, topic, keys, value, timestamp, headers)
     frame = FrameSource(
         name=_named(method, name),
         key=keys,
@@ -113,6 +87,47 @@ def taken(
     if value is not None and not isinstance(value, str):
         values = of(value, "value")
     return Taken(frame.name, key_type, values, None, None, frame)
+
+
+def _check_stream(method: str, frame: Any, others: Mapping[str, Any]) -> None:
+    """Raise ``TopologyError`` for a DataFrame with an end, or with arguments that only topics have."""
+    for what, given in others.items():
+        if given is not None:
+            raise TopologyError(
+                f"{method} at {caller()}: {what}= is for topics; a DataFrame says itself where it begins, and its "
+                f"columns are named by key=, value= and timestamp=. Leave {what}= out"
+            )
+    if not frame.isStreaming:
+        raise TopologyError(
+            f"{method} at {caller()}: this DataFrame is not a stream. Read it with spark.readStream; a DataFrame with "
+            "an end goes into a topic (penstock.write), or in place of one into topology.run_batch"
+        )
+
+
+def _check_columns(method: str, frame: Any, key: Any, value: Any, timestamp: Any, headers: Any) -> None:
+    """Raise ``TopologyError`` for columns that the DataFrame does not have, or a key that is missing.
+
+    Args:
+        key: the column of the keys, or a tuple of several.
+    """
+    if isinstance(key, tuple) and (not key or len(set(map(str, key))) < len(key)):
+        raise TopologyError(
+            f'{method} at {caller()}: key= is the name of a column, or several: key=["shop", "day"]; got '
+            f"{show(list(key))}"
+        )
+    columns = [("key", column) for column in (key if isinstance(key, tuple) else [key])]
+    columns += [("timestamp", timestamp), ("headers", headers)]
+    columns += [("value", value)] if isinstance(value, str) else []
+    for what, column in columns:
+        if column is not None and (not isinstance(column, str) or column not in frame.columns):
+            hint = nearest(column, frame.columns) if isinstance(column, str) else ""
+            raise TopologyError(
+                f"{method} at {caller()}: {what}= is the name of a column of the DataFrame; got {show(column)}{hint}. "
+                f"Its columns are {', '.join(frame.columns)}"
+            )
+    if key is None and (method == "table" or CHANGE in frame.columns):
+        why = "a table has keys" if method == "table" else f"the changes in {CHANGE} are those of a key"
+        raise TopologyError(f"{method} at {caller()}: {why}; name their column: key=")
 
 
 def _types_of(method: str, frame: FrameSource) -> tuple[Serde, Serde]:

@@ -102,8 +102,22 @@ def _check_names(names: list[str], method: str) -> None:
         raise ConfigError(f"{method}: there are two columns {twice!r}; rename one of them")
 
 
-def _check_index_names(schema: Any, method: str) -> None:
-    """Raise an error for an index of pandas that has the name of a column: pandas gives both no column of that name."""
+def _unnamed_index(schema: Any) -> list[str]:
+    """The columns of an index of pandas that has no name."""
+    said = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get("index_columns", [])
+    return [name for name in said if isinstance(name, str) and _UNNAMED_INDEX.fullmatch(name)]
+
+
+def _check_index(schema: Any, method: str) -> None:
+    """Raise an error for an index of pandas that would be lost: one without a name that holds more than the numbers of
+    rows, or one that has the name of a column, for which pandas gives no column of that name."""
+    for name in _unnamed_index(schema):
+        if name in schema.names and not pa.types.is_integer(schema.field(name).type):
+            raise ConfigError(
+                f"{method}: the index of this DataFrame has no name and holds {schema.field(name).type}. Give "
+                'it a name to have it as a column (df.rename_axis("name")), or drop it '
+                "(df.reset_index(drop=True))"
+            )
     told = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get("columns", [])
     for column in told:
         if column["name"] is not None and _UNNAMED_INDEX.fullmatch(column["field_name"] or ""):
@@ -161,6 +175,8 @@ class Chosen(NamedTuple):
             raise ConfigError(f"{self._times_must_be()} {kind}")
         if self.headers is not None:
             _check_headers(schema.field(self.headers).type, self.headers, self.method)
+        if self.value is None:
+            _check_index(schema, self.method)
         columns = self._columns(schema)
         keys, values = (serde_of(columns[part].type) if part in columns else BYTES for part in ("key", "value"))
         as_json = list(self.keys) if keys is JSON else []
@@ -226,21 +242,8 @@ class Chosen(NamedTuple):
         return Records(-1, keys, values, self._times(batch), headers)
 
     def _in_rows(self, schema: Any) -> list[str]:
-        """Return the columns that form a JSON object: all but the headers and an unnamed index of pandas.
-
-        Raises:
-            ConfigError: such an index holds more than the numbers of rows.
-        """
-        said = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get("index_columns", [])
-        unnamed = [name for name in said if isinstance(name, str) and _UNNAMED_INDEX.fullmatch(name)]
-        _check_index_names(schema, self.method)
-        for name in unnamed:
-            if name in schema.names and not pa.types.is_integer(schema.field(name).type):
-                raise ConfigError(
-                    f"{self.method}: the index of this DataFrame has no name and holds {schema.field(name).type}. Give "
-                    'it a name to have it as a column (df.rename_axis("name")), or drop it '
-                    "(df.reset_index(drop=True))"
-                )
+        """Return the columns that form a JSON object: all but the headers and an unnamed index of pandas."""
+        unnamed = _unnamed_index(schema)
         return [name for name in schema.names if name not in unnamed and name != self.headers]
 
     def _column(self, batch: Any, name: str) -> Binary:

@@ -51,20 +51,14 @@ class CloseOptions(Options):
         """Wait for so long at most."""
         return self._but(timeout_ms=to_ms(timeout, "timeout"))
 
-    @option
-    def with_timeout(self, timeout: Duration) -> CloseOptions:
-        """Wait for so long at most."""
-        return self._but(timeout_ms=to_ms(timeout, "timeout"))
+    with_timeout = timeout
 
     @option
     def group_membership_operation(self, operation: GroupOperation) -> CloseOptions:
         """With one of Kafka's choices about consumer groups, which are the same here."""
         return self._but(operation=operation)
 
-    @option
-    def with_group_membership_operation(self, operation: GroupOperation) -> CloseOptions:
-        """With one of Kafka's choices about consumer groups, which are the same here."""
-        return self._but(operation=operation)
+    with_group_membership_operation = group_membership_operation
 
 
 def timeout_of(given: Duration | CloseOptions | GroupOperation | None) -> float | None:

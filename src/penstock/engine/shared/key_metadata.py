@@ -9,7 +9,7 @@ from penstock.arrays import partitions
 from penstock.batch import why_no_headers
 from penstock.engine.shared.formats import formats_of
 from penstock.engine.shared.layout import Layout
-from penstock.engine.shared.places import KeyQueryMetadata, Places
+from penstock.engine.shared.places import KeyQueryMetadata, Places, slot_of
 from penstock.errors import ConfigError
 from penstock.messages import nearest, show
 from penstock.plan.sinks import Partitioner, partitioner_of
@@ -54,7 +54,7 @@ def key_metadata(
         serde = topology.facts.named()[store].types[0]
         partition = int(partitions(serde.routing(serde.encode_all([key])), layout.tasks[sub], 0)[0])
     slots = [] if places is None else places.slots
-    place = slots[partition % len(slots)] if slots else None
+    place = slots[slot_of(f"{sub}_{partition}", len(slots))] if slots else None
     return KeyQueryMetadata(partition, place, (place.copy,) if place is not None and place.copy else ())
 
 

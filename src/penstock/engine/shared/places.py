@@ -89,3 +89,8 @@ def places_after(before: Places | None, slots: Sequence[SlotPlace], partitions: 
     pairs = zip(now, before.slots, strict=False)
     moved = sum(one.tasks for one, was in pairs if one.host != was.host and was.executor != NOWHERE)
     return Places(now, moved, before.moved_total + moved)
+
+
+def slot_of(task: str, slots: int) -> int:
+    """Return the slot of a task: tasks of the same partition are together."""
+    return int(task.split("_")[1]) % slots

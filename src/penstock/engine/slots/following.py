@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from penstock.engine.shared.manifest import Manifest, TaskEntry
+from penstock.engine.shared.places import slot_of
 from penstock.engine.slots.links import Follow, Followed
-from penstock.engine.slots.placement import slot_of
 
 _ON_THEIR_WAY = 4
 """Most unanswered orders. Later ones wait and are sent together, so that a slow or stopped slot is not sent more than

@@ -156,8 +156,3 @@ class Placement:
 
 def _emptiest(some: Iterable[Executor], loads: Mapping[Executor, int]) -> Executor:
     return min(some, key=lambda one: (loads[one], one))
-
-
-def slot_of(task: str, slots: int) -> int:
-    """Return the slot of a task: tasks of the same partition are together."""
-    return int(task.split("_")[1]) % slots

@@ -18,7 +18,7 @@ import msgspec
 
 from penstock.engine.operate.restores import Restores
 from penstock.engine.shared.manifest import Manifest
-from penstock.engine.shared.places import NOWHERE, SlotPlace
+from penstock.engine.shared.places import NOWHERE, SlotPlace, slot_of
 from penstock.engine.shared.runner import LostWorkError, StageRunner
 from penstock.engine.shared.work import StageWork, TaskDone
 from penstock.engine.slots.door import Door
@@ -38,7 +38,7 @@ from penstock.engine.slots.links import (
     Work,
     readable,
 )
-from penstock.engine.slots.placement import Executor, slot_of
+from penstock.engine.slots.placement import Executor
 from penstock.engine.task.live import StoreAnswer, StoreQuestion
 from penstock.faults import crash_point
 
