@@ -37,7 +37,7 @@ def main(folder: Path) -> None:
 def _check_names(wheel: Path, source: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     missing = [name for name in NEEDED if name not in names]
-    odd = [name for name in names if not re.match(r"penstock/|pyspark_penstock|penstock-.*\.dist-info/", name)]
+    odd = [name for name in names if not re.match(r"penstock/|pyspark_penstock|penstock_streams-.*\.dist-info/", name)]
     with tarfile.open(source) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
     missing += [name for name in SOURCES if name not in inside]
@@ -47,7 +47,7 @@ def _check_names(wheel: Path, source: Path) -> None:
 
 def _check_program(wheel: Path, empty: Path) -> None:
     venv.create(empty / "env", with_pip=True)
-    _run([str(empty / "env/bin/pip"), "install", "--quiet", "--disable-pip-version-check", str(wheel)], empty)
+    _run([str(empty / "env/bin/pip"), "install", "--quiet", "--disable-pip-version-check", f"{wheel}[spark]"], empty)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     program = re.search(r"^```python\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)
     assert program is not None

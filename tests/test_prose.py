@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture
 def prose(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    pytest.importorskip("griffe", reason="comes with penstock[docs]")
+    pytest.importorskip("griffe", reason="comes with penstock-streams[docs]")
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     for module in ("prose", "reference"):
         monkeypatch.delitem(sys.modules, module, raising=False)

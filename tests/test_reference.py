@@ -60,7 +60,7 @@ def test_settings_describe_each_of_their_fields():
 
 
 def test_a_docstring_becomes_markdown_with_fenced_examples_and_links(monkeypatch: pytest.MonkeyPatch):
-    pytest.importorskip("griffe", reason="comes with penstock[docs]")
+    pytest.importorskip("griffe", reason="comes with penstock-streams[docs]")
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     monkeypatch.delitem(sys.modules, "reference", raising=False)
     from reference import as_markdown

@@ -27,7 +27,7 @@ def test_the_nav_names_every_page():
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built."""
-    pytest.importorskip("mkdocs", reason="comes with penstock[docs]")
+    pytest.importorskip("mkdocs", reason="comes with penstock-streams[docs]")
     folder = tmp_path_factory.mktemp("docs") / "site"
     # not --quiet: it has mkdocs drop the warnings that --strict counts, and a broken link passes
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]

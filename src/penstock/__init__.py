@@ -303,6 +303,8 @@ __all__ = [
     "write",
 ]
 
+__version__ = "0.1.0"
+
 _let_spark_find_this_python()
 
 

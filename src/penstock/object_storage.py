@@ -60,7 +60,7 @@ class ObjectStorage(Storage):
             import obstore
         except ImportError:
             raise ConfigError(
-                f"the checkpoint storage {shown} needs obstore: pip install 'penstock[obstore]'"
+                f"the checkpoint storage {shown} needs obstore: pip install 'penstock-streams[obstore]'"
             ) from None
         self._url = url
         self._obstore = obstore

@@ -1,7 +1,7 @@
 """The storage of an application's commits: delta files, manifests, snapshots. One small interface, two implementations.
 
 A local (or shared) folder is the default; any object store that ``obstore`` supports can be used instead (``s3://``,
-``gs://``, ``az://``), with the extra ``penstock[obstore]``.
+``gs://``, ``az://``), with the extra ``penstock-streams[obstore]``.
 """
 
 from __future__ import annotations

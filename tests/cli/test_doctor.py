@@ -105,6 +105,15 @@ def test_a_package_that_does_not_import(penstock, folder, monkeypatch):
     )
 
 
+def test_without_spark_it_says_how_to_get_it_and_does_not_look_for_java(penstock, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    ran = penstock("doctor", "--json")
+    assert ran.code == 1
+    found = checks(ran)
+    assert found["pyspark"][2] == f"install it: {sys.executable} -m pip install 'penstock-streams[spark]'"
+    assert found.keys() & {"Java", "Spark's Python", "Spark's classes"} == set()
+
+
 def test_a_python_of_sparks_that_has_no_penstock(penstock, folder, monkeypatch):
     python = folder / "python3"
     python.write_text("#!/bin/sh\necho has no penstock and no pyspark; exit 1\n")

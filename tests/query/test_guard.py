@@ -26,7 +26,7 @@ from penstock.query.server import Served, StateServer, app
 from penstock.watch.server import page_app
 from support.watched import Shop, open_shop
 
-TestClient: Any = pytest.importorskip("starlette.testclient", reason="comes with penstock[serve]").TestClient
+TestClient: Any = pytest.importorskip("starlette.testclient", reason="comes with penstock-streams[serve]").TestClient
 
 TOKEN = "0123456789abcdef-of-a-test"
 

@@ -18,7 +18,7 @@ from penstock.settings import Settings
 from penstock.watch.server import page_app
 from support.watched import SOLD, Shop, shop_topology
 
-testclient = pytest.importorskip("starlette.testclient", reason="comes with penstock[serve]")
+testclient = pytest.importorskip("starlette.testclient", reason="comes with penstock-streams[serve]")
 
 
 @pytest.fixture

@@ -23,8 +23,8 @@ from penstock.settings import Settings
 from penstock.storage import LocalStorage
 from support.folders import MEMORY
 
-httpx = pytest.importorskip("httpx", reason="comes with penstock[dev]")
-TestClient: Any = pytest.importorskip("starlette.testclient", reason="comes with penstock[serve]").TestClient
+httpx = pytest.importorskip("httpx", reason="comes with penstock-streams[dev]")
+TestClient: Any = pytest.importorskip("starlette.testclient", reason="comes with penstock-streams[serve]").TestClient
 
 ROWS = [(f"k{number}", number, number) for number in range(25)]
 

@@ -394,7 +394,7 @@ def test_a_library_that_is_missing_is_named_with_what_to_install(
 ):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(
-        ConfigError, match=rf"needs libraries that are not installed.*pip install 'penstock\[{extra}\]'"
+        ConfigError, match=rf"needs libraries that are not installed.*pip install 'penstock-streams\[{extra}\]'"
     ):
         make()
 

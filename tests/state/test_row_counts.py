@@ -141,7 +141,7 @@ def test_the_page_the_metrics_and_prometheus_show_as_many_rows_as_are_read(
 ) -> None:
     """Also of rows that an earlier program has left on disk: these are exact until keys that RocksDB has are written to
     it once more, which it counts again, or are deleted. Stores are measured once a second at most."""
-    pytest.importorskip("prometheus_client", reason="comes with penstock[prometheus]")
+    pytest.importorskip("prometheus_client", reason="comes with penstock-streams[prometheus]")
     program = Program(tmp_path, topology(), 2)
     for third in THIRDS:
         program.produce(*third)

@@ -17,7 +17,7 @@ from penstock.watch.server import page_app
 from support.browser import Browser, chromium
 from support.watched import Shop, open_shop
 
-pytest.importorskip("uvicorn", reason="comes with penstock[serve]")
+pytest.importorskip("uvicorn", reason="comes with penstock-streams[serve]")
 
 pytestmark = [
     pytest.mark.slow,

@@ -20,7 +20,7 @@ def test_there_are_programs():
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: str(program).split()[1])
 def test_each_program_runs(program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    pytest.importorskip("opentelemetry.metrics", reason="comes with penstock[dev]")
+    pytest.importorskip("opentelemetry.metrics", reason="comes with penstock-streams[dev]")
     monkeypatch.chdir(tmp_path)
     Shop(tmp_path / ".penstock" / "app", shop_topology()).sell(*SOLD)
     exec(compile(program, "docs/looking.md", "exec"), {})

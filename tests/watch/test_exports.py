@@ -29,7 +29,7 @@ def shop(tmp_path: Path) -> Shop:
 
 
 def test_opentelemetry_collects_the_figures_of_the_newest_commit(shop: Shop):
-    export = pytest.importorskip("opentelemetry.sdk.metrics.export", reason="comes with penstock[dev]")
+    export = pytest.importorskip("opentelemetry.sdk.metrics.export", reason="comes with penstock-streams[dev]")
     from opentelemetry.sdk.metrics import MeterProvider
 
     reader = export.InMemoryMetricReader()
@@ -61,7 +61,7 @@ def reads_of_commits(shop: Shop, monkeypatch: pytest.MonkeyPatch, stores: Any) -
 def test_opentelemetry_reads_a_commit_a_few_times_however_many_figures_there_are(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ):
-    export = pytest.importorskip("opentelemetry.sdk.metrics.export", reason="comes with penstock[dev]")
+    export = pytest.importorskip("opentelemetry.sdk.metrics.export", reason="comes with penstock-streams[dev]")
     from opentelemetry.sdk.metrics import MeterProvider
 
     reader, stores = export.InMemoryMetricReader(), open_stores(shop.folder)
@@ -77,7 +77,7 @@ def test_opentelemetry_reads_a_commit_a_few_times_however_many_figures_there_are
 def test_prometheus_reads_a_commit_once_for_the_figures_and_once_for_the_health(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ):
-    pytest.importorskip("prometheus_client", reason="comes with penstock[prometheus]")
+    pytest.importorskip("prometheus_client", reason="comes with penstock-streams[prometheus]")
     stores = open_stores(shop.folder)
     application = Application(stores, shop.log)
     application.figures()  # has read the commits before, and is fresh
@@ -87,13 +87,13 @@ def test_prometheus_reads_a_commit_once_for_the_figures_and_once_for_the_health(
 
 
 def test_opentelemetry_of_an_application_that_is_not_there_is_refused(tmp_path: Path):
-    pytest.importorskip("opentelemetry.metrics", reason="comes with penstock[opentelemetry]")
+    pytest.importorskip("opentelemetry.metrics", reason="comes with penstock-streams[opentelemetry]")
     with pytest.raises(ConfigError, match="is no application with commits"):
         observe(tmp_path / "nothing")
 
 
 def test_the_dashboard_asks_for_figures_that_prometheus_gets(shop: Shop):
-    pytest.importorskip("prometheus_client", reason="comes with penstock[prometheus]")
+    pytest.importorskip("prometheus_client", reason="comes with penstock-streams[prometheus]")
     text = exposition(Application(open_stores(shop.folder), shop.log))[0].decode()
     there = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
     there |= {prometheus_name(name) for name in (SKIPPED, DEAD_LETTERS)}  # nothing failed here
@@ -108,7 +108,7 @@ def test_the_dashboard_asks_for_figures_that_prometheus_gets(shop: Shop):
 
 
 def test_figures_and_prometheus_say_where_slots_live(shop: Shop, monkeypatch: pytest.MonkeyPatch):
-    pytest.importorskip("prometheus_client", reason="comes with penstock[prometheus]")
+    pytest.importorskip("prometheus_client", reason="comes with penstock-streams[prometheus]")
     assert Application(open_stores(shop.folder), shop.log).figures()["places"] == {
         "slots": [], "moved": 0, "moved_total": 0
     }  # fmt: skip

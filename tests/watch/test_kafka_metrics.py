@@ -186,8 +186,8 @@ def test_totals_have_rates_where_kafka_streams_has_them(running: Running, monkey
 
 
 def test_the_program_and_the_exporters_give_the_same(running: Running):
-    exposed = pytest.importorskip("prometheus_client.parser", reason="comes with penstock[prometheus]")
-    export = pytest.importorskip("opentelemetry.sdk.metrics.export", reason="comes with penstock[dev]")
+    exposed = pytest.importorskip("prometheus_client.parser", reason="comes with penstock-streams[prometheus]")
+    export = pytest.importorskip("opentelemetry.sdk.metrics.export", reason="comes with penstock-streams[dev]")
     from opentelemetry.sdk.metrics import MeterProvider
 
     figures = {m: figure for m, figure in running.seen.metrics().items() if not m.name.endswith("-rate")}

@@ -19,7 +19,7 @@ from penstock.watch.server import page_app
 from support.watched import Shop, open_shop, shop_topology
 from support.world import World
 
-TestClient: Any = pytest.importorskip("starlette.testclient", reason="comes with penstock[serve]").TestClient
+TestClient: Any = pytest.importorskip("starlette.testclient", reason="comes with penstock-streams[serve]").TestClient
 
 MINUTE = 60_000
 
@@ -132,7 +132,7 @@ def test_the_page_takes_nothing_from_elsewhere(client: Any):
 
 
 def test_prometheus_gets_every_figure_under_its_kafka_name(client: Any):
-    pytest.importorskip("prometheus_client", reason="comes with penstock[prometheus]")
+    pytest.importorskip("prometheus_client", reason="comes with penstock-streams[prometheus]")
     lines = client.get("/metrics").text.splitlines()
     own = 'application="shop",node="by-minute",reason="expired-window"'
     [dropped] = [line for line in lines if line.startswith("penstock_dropped_records_total{" + own)]
@@ -144,7 +144,7 @@ def test_prometheus_gets_every_figure_under_its_kafka_name(client: Any):
 
 
 def test_prometheus_is_told_for_how_long_nothing_has_moved(tmp_path: Path):
-    pytest.importorskip("prometheus_client", reason="comes with penstock[prometheus]")
+    pytest.importorskip("prometheus_client", reason="comes with penstock-streams[prometheus]")
     shop = Shop(tmp_path, shop_topology())
     shop.sell(("ann", 1.0, 1_000))
     shop.log_only(("ann", 1.0, 5_000))

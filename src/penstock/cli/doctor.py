@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +21,6 @@ import click
 from penstock.cli.command import Command
 from penstock.cli.options import LocalPath, json_option, log_option, log_settings
 from penstock.cli.terminal import count, print_json, stdout
-from penstock.engine.spark import class_archive, surroundings
 from penstock.errors import ConfigError, PenstockError
 from penstock.log.cluster import SCHEME, Kafka
 from penstock.log.open import open_log
@@ -31,6 +31,7 @@ _PYTHON = (3, 11)
 _JAVA = 17
 _CLUSTER_PATIENCE = "10 seconds"
 _PACKAGES = ("pyspark", "pyarrow", "rocksdict")
+_EXTRAS = {"pyspark": "spark"}
 _GET_JAVA = (
     "install one (Debian and Ubuntu: sudo apt-get install openjdk-17-jre-headless; Fedora: sudo dnf install "
     "java-21-openjdk-headless; macOS: brew install openjdk@21) or point JAVA_HOME at the folder of one"
@@ -84,14 +85,17 @@ def _print(check: Check) -> None:
 
 
 def _checks(settings: Settings) -> Iterator[Check]:
+    has_spark = find_spec("pyspark") is not None
     yield python()
-    yield java()
-    yield temporary_files()
-    yield from limits()
+    if has_spark:
+        yield java()
+        yield temporary_files()
+        yield from limits()
     for name in _PACKAGES:
         yield package(name)
-    yield sparks_python()
-    yield Check("Spark's classes", class_archive.state())
+    if has_spark:
+        yield sparks_python()
+        yield classes()
     if str(settings.topics_in).startswith(SCHEME):
         yield cluster(str(settings.topics_in))
     else:
@@ -126,8 +130,10 @@ def java() -> Check:
 
 def temporary_files() -> Check:
     """Check that a folder for temporary files exists, which Java uses as well."""
+    from penstock.engine.spark.surroundings import temporary_folder
+
     try:
-        place = surroundings.temporary_folder()
+        place = temporary_folder()
     except ConfigError as error:
         return Check("temporary files", str(error), "set TMPDIR to a folder that can be written")
     return Check("temporary files", f"{place} can be written")
@@ -135,6 +141,8 @@ def temporary_files() -> Check:
 
 def limits() -> Iterator[Check]:
     """Check that this process, and so a JVM, may open enough files and use enough memory."""
+    from penstock.engine.spark import surroundings
+
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     wanted = surroundings.OPEN_FILES
     shown = "as many as there are" if most == resource.RLIM_INFINITY else f"{most:,}"
@@ -150,6 +158,9 @@ def package(name: str) -> Check:
     """Check that a package that a run needs can be imported."""
     try:
         import_module(name)
+    except ModuleNotFoundError as error:
+        given = f"'penstock-streams[{_EXTRAS[name]}]'" if name in _EXTRAS else name
+        return Check(name, f"cannot be imported: {error}", f"install it: {sys.executable} -m pip install {given}")
     except Exception as error:  # wheels for another machine raise many kinds of errors
         remedy = f"install it again: {sys.executable} -m pip install --force-reinstall {name}"
         return Check(name, f"cannot be imported: {type(error).__name__}: {error}", remedy)
@@ -164,6 +175,13 @@ def cluster(url: str) -> Check:
     except PenstockError as error:
         return Check("Kafka", f"{kafka.url} cannot be used", str(error))
     return Check("Kafka", f"{kafka.url}, {count(len(topics), 'topic')}")
+
+
+def classes() -> Check:
+    """Say whether Spark's classes are in an archive, which makes its start shorter."""
+    from penstock.engine.spark import class_archive
+
+    return Check("Spark's classes", class_archive.state())
 
 
 def sparks_python() -> Check:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-
 import click
 
+from penstock import __version__
 from penstock.cli.batch import batch
 from penstock.cli.chaos import chaos
 from penstock.cli.command import RootGroup
@@ -27,7 +26,7 @@ from penstock.cli.why import why
 
 
 @click.group(cls=RootGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(version("penstock"), prog_name="penstock")
+@click.version_option(__version__, prog_name="penstock")
 def main() -> None:
     """The Kafka Streams DSL in Python, executed on Spark, with an embedded log instead of a broker.
 

@@ -18,7 +18,8 @@ def open_log(log: Log | Kafka | Path | str | None = None) -> Log:
     """Return the given log, the topics of a Kafka cluster, the file log in a folder, or by default the settings' log.
 
     Raises:
-        ConfigError: it is neither a folder nor a Kafka cluster, or a cluster without the extra ``penstock[kafka]``.
+        ConfigError: it is neither a folder nor a Kafka cluster, or a cluster without the extra
+            ``penstock-streams[kafka]``.
 
     >>> open_log("somewhere").url
     'somewhere'
@@ -77,5 +78,5 @@ def _kafka_log(cluster: Kafka) -> Log:
     except ImportError as error:
         if (error.name or "").partition(".")[0] != "confluent_kafka":
             raise
-        raise ConfigError(f"{cluster.url} needs confluent-kafka: pip install 'penstock[kafka]'") from None
+        raise ConfigError(f"{cluster.url} needs confluent-kafka: pip install 'penstock-streams[kafka]'") from None
     return KafkaLog(cluster)

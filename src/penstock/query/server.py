@@ -131,7 +131,7 @@ def app(stores: ApplicationStores, health: HealthCheck | None = None) -> Any:
         from starlette.routing import Route
     except ImportError:
         raise ConfigError(
-            "serving state over HTTP needs Starlette and uvicorn: pip install 'penstock[serve]'"
+            "serving state over HTTP needs Starlette and uvicorn: pip install 'penstock-streams[serve]'"
         ) from None
     answers, check = _Answers(stores), health or HealthCheck(stores)
     routes = [

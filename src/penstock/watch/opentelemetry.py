@@ -32,7 +32,7 @@ def observe(application: str | Path | ApplicationStores, log: Path | str | None 
     try:
         from opentelemetry.metrics import Observation, get_meter
     except ImportError:
-        raise ConfigError("this needs OpenTelemetry: pip install 'penstock[opentelemetry]'") from None
+        raise ConfigError("this needs OpenTelemetry: pip install 'penstock-streams[opentelemetry]'") from None
     stores = application if isinstance(application, ApplicationStores) else open_stores(application)
     seen, meter = Application(stores, open_log(log)), meter or get_meter("penstock")
     for scope, name in names():

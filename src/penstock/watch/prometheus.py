@@ -40,7 +40,9 @@ def exposition(application: Application) -> tuple[bytes, str]:
         from prometheus_client import CollectorRegistry
         from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
     except ImportError:
-        raise ConfigError("/metrics needs the client of Prometheus: pip install 'penstock[prometheus]'") from None
+        raise ConfigError(
+            "/metrics needs the client of Prometheus: pip install 'penstock-streams[prometheus]'"
+        ) from None
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(application))
     return generate_latest(registry), CONTENT_TYPE_LATEST

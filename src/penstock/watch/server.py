@@ -156,4 +156,4 @@ def check_installed(what: str = "the page") -> None:
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError:
-        raise ConfigError(f"{what} needs Starlette and uvicorn: pip install 'penstock[serve]'") from None
+        raise ConfigError(f"{what} needs Starlette and uvicorn: pip install 'penstock-streams[serve]'") from None

@@ -1,1 +1,1 @@
-"""Topics of a Kafka cluster, through librdkafka; the extra ``penstock[kafka]``."""
+"""Topics of a Kafka cluster, through librdkafka; the extra ``penstock-streams[kafka]``."""

@@ -29,7 +29,7 @@ class Avro(TextSchemaSerde):
     with (Avro's schema resolution): fields that were added have their defaults. The latest is the one of
     the program's start; ``schema`` or ``version`` names another.
 
-    Needs ``pip install 'penstock[avro]'``.
+    Needs ``pip install 'penstock-streams[avro]'``.
 
     Args:
         subject: under which the schemas are registered, usually ``"<topic>-value"``.

@@ -32,7 +32,7 @@ def needed(what: str, extra: str, *modules: str) -> None:
             import_module(module)
         except ImportError as error:
             raise ConfigError(
-                f"{what} needs libraries that are not installed ({error}): pip install 'penstock[{extra}]'"
+                f"{what} needs libraries that are not installed ({error}): pip install 'penstock-streams[{extra}]'"
             ) from None
 
 

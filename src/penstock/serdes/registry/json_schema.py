@@ -24,7 +24,7 @@ class JsonSchema(TextSchemaSerde):
     Values are checked against the schema given here, else against the subject's latest one, both when they are written
     and when they are read; that takes most of the time, and ``validate=False`` leaves it out.
 
-    Needs ``pip install 'penstock[jsonschema]'``.
+    Needs ``pip install 'penstock-streams[jsonschema]'``.
 
     Args:
         subject: under which the schemas are registered, usually ``"<topic>-value"``.

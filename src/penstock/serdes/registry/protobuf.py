@@ -18,7 +18,7 @@ class Protobuf(RegistrySerde):
     Messages that were written with another version of the schema are read by the numbers of their fields, as Protobuf
     does.
 
-    Needs ``pip install 'penstock[protobuf]'``.
+    Needs ``pip install 'penstock-streams[protobuf]'``.
 
     Args:
         message: the class that ``protoc`` has generated, such as ``orders_pb2.Order``.
