@@ -11,12 +11,14 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+from penstock import StreamsBuilder
 from penstock.cli.main import main
 from penstock.engine.commit.older_log import check_outputs
 from penstock.engine.operate.reset import Reset, Wanted
 from penstock.engine.shared.manifest import Manifest, Manifests
 from penstock.errors import CorruptDataError, OffsetOutOfRangeError, StoreError
 from penstock.log.file.log import FileLog
+from penstock.log.produce import produce
 from penstock.storage import LocalStorage, seal
 from support.world import World
 
@@ -127,6 +129,68 @@ def test_an_older_source_is_told_when_the_older_output_is_out_of_the_way_and_a_r
     world.run("b")
     assert world.output() == [("a", 1), ("a", 2), ("b", 1)]
     assert world.counts() == [("a", 2), ("b", 1)]
+
+
+def grown(world: World) -> None:
+    """Bring the source back from the copy, where it has two records, and let others take the places of the rest."""
+    bring_back(world, "log/in")
+    world.log = FileLog(world.log.root)
+    world.produce("x", "y", "z", "new")
+
+
+def test_an_older_source_that_has_grown_past_what_was_read_is_refused_before_anything_is_skipped(world: World):
+    grown(world)
+    said = (
+        f"topic 'in' in {world.log.url}, partition 0: application 'app' has processed the records up to offset 4, and "
+        "another record is at this offset now. The topic was restored from a copy that was made before, and has grown "
+        "since: the records that it got at offsets below 5 would be skipped."
+    )
+    for _ in range(2):
+        with pytest.raises(CorruptDataError, match=re.escape(said)):
+            world.run()
+    assert world.counts() == [("a", 4), ("b", 1)]
+
+
+def test_a_reset_processes_what_an_older_source_has_now(world: World):
+    grown(world)
+    Reset(world.storage, world.log, Wanted(empty_outputs=True)).execute()
+    world.run()
+    assert world.output() == [("a", 1), ("a", 2), ("x", 1), ("y", 1), ("z", 1), ("new", 1)]
+
+
+def test_an_older_source_with_the_same_record_in_the_last_place_goes_on(world: World):
+    """The producer has sent again what the copy lacked."""
+    bring_back(world, "log/in")
+    world.log = FileLog(world.log.root)
+    world.run("a", "b", "a", "b")
+    assert world.counts() == [("a", 4), ("b", 2)]
+
+
+def test_a_source_whose_last_record_was_removed_after_it_was_read_goes_on(world: World):
+    world.log.trim("in", {0: 5})
+    world.run("b")
+    assert world.counts() == [("a", 4), ("b", 2)]
+
+
+def test_an_older_topic_of_a_global_table_that_has_grown_is_refused(tmp_path: Path):
+    builder = StreamsBuilder()
+    table = builder.global_table("names", value=str)
+    builder.stream("in", value=str).join(table, lambda left, right: right, key_selector=lambda key, value: key).to(
+        "out"
+    )
+    world = World(tmp_path / "now", builder.build())
+    produce([("a", "anna", 0), ("b", "bert", 0)], "names", value=str, log=world.log)
+    world.log.wait()
+    shutil.copytree(world.folder, tmp_path / "copy")
+    produce([("a", "alma", 1)], "names", value=str, log=world.log)
+    world.run("a")
+    assert world.output() == [("a", "alma")]
+    world.log.wait()
+    bring_back(world, "log/names")
+    world.log = FileLog(world.log.root)
+    produce([("b", "bea", 1), ("a", "ann", 2)], "names", value=str, log=world.log)
+    with pytest.raises(CorruptDataError, match=r"'names' in .* has processed the records up to offset 2"):
+        world.run("a")
 
 
 @pytest.mark.parametrize("starts", [0, 1])

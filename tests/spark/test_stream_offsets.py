@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +87,37 @@ def test_a_topic_made_anew_is_not_read_from_the_middle(tmp_path: Path, checkpoin
         query.plan()
     other = Query(tmp_path, {})
     assert other.read(other.plan()) == [6, *values]
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([], ": partition 0 ends at offset 1, and was read up to offset 3"),
+        ([7], ": partition 0 ends at offset 2, and was read up to offset 3"),
+        ([7, 8], ""),
+        ([7, 8, 9, 10], ""),
+    ],
+)
+def test_a_topic_that_was_restored_from_an_older_copy_is_not_read_from_the_middle_however_far_it_has_grown(
+    tmp_path: Path, values: list[int], said: str
+):
+    write(tmp_path / "now", 1)
+    shutil.copytree(tmp_path / "now", tmp_path / "copy")
+    write(tmp_path / "now", 2)
+    write(tmp_path / "now", 3)
+    checkpoint: dict[str, Any] = {}
+    query = Query(tmp_path / "now", checkpoint)
+    assert query.read(query.plan()) == [1, 2, 3]
+    planned = query.plan()
+    shutil.rmtree(tmp_path / "now")
+    shutil.copytree(tmp_path / "copy", tmp_path / "now")
+    for value in values:
+        write(tmp_path / "now", value)
+    refused = f"topic 't' lacks records that it had when the stream read it{said}. It was restored from a copy"
+    for again in (Query.plan, Query.plan_again):
+        with pytest.raises(OffsetOutOfRangeError, match=re.escape(refused)):
+            again(Query(tmp_path / "now", checkpoint))
+    assert planned == []
 
 
 def test_a_batch_that_was_planned_before_the_topic_was_made_anew_is_not_read(

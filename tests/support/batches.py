@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import random
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -177,12 +177,7 @@ def batch_after_batch(
             tasks = Path(folder, f"tasks-{number if chosen.random() < 0.5 else 0}")
             return LocalApplication(topology, "batch", loaded, log, storage, tasks)
 
-        def run(plan: Plan) -> list[TaskDone]:
-            ran = _Run(plan, log, chosen.choice([None, 1, 2]))
-            for group in plan.groups:
-                ran.stage(group)
-            return ran.done()
-
+        run = partial(done_by, log, lambda: chosen.choice([None, 1, 2]))
         for part in parts:
             append(topology, log, part)
             application = opened()
@@ -220,12 +215,7 @@ def seeded(
     with tempfile.TemporaryDirectory() as folder:
         storage = LocalStorage(Path(folder, "checkpoint"))
 
-        def run(plan: Plan) -> list[TaskDone]:
-            ran = _Run(plan, log, chosen.choice([None, 1, 2]))
-            for group in plan.groups:
-                ran.stage(group)
-            return ran.done()
-
+        run = partial(done_by, log, lambda: chosen.choice([None, 1, 2]))
         first = LocalApplication(topology, "batch", loaded, log, storage, Path(folder, "tasks"))
         if by_batch:
             seed = partial(BatchAttempt, Job({}, run, seeds={}))
@@ -241,6 +231,18 @@ def seeded(
         outcome = _of(topology, log, before, application)
         application.close()
     return outcome
+
+
+def done_by(log: MemoryLog, seed: Callable[[], int | None], plan: Plan) -> list[TaskDone]:
+    """Run the tasks of a plan, in place of Spark.
+
+    Args:
+        seed: by what Arrow batches are cut, as ``as_batch`` has it.
+    """
+    ran = _Run(plan, log, seed())
+    for group in plan.groups:
+        ran.stage(group)
+    return ran.done()
 
 
 class _Run:

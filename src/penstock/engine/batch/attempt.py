@@ -17,6 +17,7 @@ from penstock.engine.batch.names import BatchName
 from penstock.engine.batch.planning import Plan, for_batch
 from penstock.engine.batch.program import Continuation, Program, Range
 from penstock.engine.commit.attempt import Attempt
+from penstock.engine.shared.last_read import check_last_read, last_read
 from penstock.engine.shared.layout import TaskPlaces
 from penstock.engine.shared.manifest import Manifest, TaskEntry
 from penstock.engine.shared.work import TaskDone, TaskWork
@@ -54,6 +55,7 @@ class BatchAttempt(Attempt):
         is_new = any(one.end > one.start for ranges in plan.ranges.values() for one in ranges)
         if not (is_new or self._job.sources or self._job.seeds is not None):
             return False  # Spark has nothing to do
+        self._check_last_read(plan)
         done = [self._positioned(one, places[one.task], plan) for one in self._job.run(plan)]
         works = [TaskWork(one.task, self._entries[one.task], self._ends_of(places[one.task])) for one in done]
         self.take(works, {one.task: one for one in done})
@@ -73,6 +75,7 @@ class BatchAttempt(Attempt):
             if topic not in self._job.sources and not (seeds and topic in opened.topology.sink_topics)
         }
         log, topics = opened.log, {*opened.topology.source_topics, *opened.outputs}
+        entries = {task: msgspec.structs.replace(entry, last={}) for task, entry in self._entries.items()}
         program = Program(
             opened.topology,
             opened.layout,
@@ -80,7 +83,7 @@ class BatchAttempt(Attempt):
             tuple(log.topic(topic) for topic in sorted(topics)),
             log.place,
             Continuation(
-                opened.storage.url, opened.application, self._before.commit + 1, self._name, self._entries, not seeds
+                opened.storage.url, opened.application, self._before.commit + 1, self._name, entries, not seeds
             ),
         )
         return Plan(self._job.sources, program, ranges, self._job.stores)
@@ -95,16 +98,29 @@ class BatchAttempt(Attempt):
 
     def _positioned(self, done: TaskDone, task: TaskPlaces, plan: Plan) -> TaskDone:
         """Return a task's result with its positions in topics of the log; DataFrames do not change them."""
-        offsets, before = dict(done.offsets), self._entries[task.name].offsets
+        offsets, before = dict(done.offsets), self._entries[task.name]
+        last = dict(before.last)
         for place, topic, partition in task.places:
             if topic not in self._ends:  # a repartition topic
                 continue
             offsets.pop(place, None)
             if topic in plan.ranges:
-                offsets[place] = plan.ranges[topic][partition].end
-            elif place in before:
-                offsets[place] = before[place]
-        return msgspec.structs.replace(done, offsets=offsets)
+                read = plan.ranges[topic][partition]
+                offsets[place] = read.end
+                newest = self._opened.log.newest(topic, partition, read.start, read.end, 1)
+                last |= {} if newest is None else {place: last_read(newest)}
+            elif place in before.offsets:
+                offsets[place] = before.offsets[place]
+        return msgspec.structs.replace(done, offsets=offsets, last=last)
+
+    def _check_last_read(self, plan: Plan) -> None:
+        """Raise ``CorruptDataError`` when a topic with new records is not the one that earlier commits have read."""
+        for task in self._tasks():
+            for place, topic, partition in task.places:
+                last = self._entries[task.name].last.get(place)
+                ranges = plan.ranges.get(topic)
+                if last is not None and ranges and ranges[partition].end > ranges[partition].start:
+                    check_last_read(self._opened.log, topic, partition, last, self._opened.application_id)
 
     def manifest(self, of_last_commit: Mapping[str, int]) -> Manifest:
         manifest = super().manifest(of_last_commit)
@@ -118,5 +134,6 @@ class BatchAttempt(Attempt):
             if places:
                 begins = {place: self._job.seeds[topic][partition] for place, topic, partition in places}
                 entry = tasks.get(task.name, TaskEntry())
-                tasks[task.name] = msgspec.structs.replace(entry, offsets=entry.offsets | begins)
+                last = {place: one for place, one in entry.last.items() if place not in begins}
+                tasks[task.name] = msgspec.structs.replace(entry, offsets=entry.offsets | begins, last=last)
         return msgspec.structs.replace(manifest, tasks=tasks)

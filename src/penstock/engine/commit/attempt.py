@@ -273,7 +273,16 @@ class Attempt:
             previous = old.changed if self._has_state(name) else -1
             snapshots = done.snapshot, old.older_than(done.snapshot)
             tasks[name] = TaskEntry(
-                done.offsets, done.numbers, done.delta, commit, self._name, previous, *snapshots, done.clock, old.base
+                done.offsets,
+                done.numbers,
+                done.delta,
+                commit,
+                self._name,
+                previous,
+                *snapshots,
+                done.clock,
+                old.base,
+                done.last,
             )
             if done.base is not None:  # the state starts from a new base, without earlier changes
                 whole = {"attempt": "", "previous": -1, "snapshot": commit, "older": None, "base": done.base}
@@ -299,9 +308,9 @@ class Attempt:
 
     def without_offsets(self, manifest: Manifest) -> Manifest:
         """Return a manifest with its results and state, but with the previous offsets."""
-        old = self._before.tasks
+        old = {name: self._before.tasks.get(name, _NEW) for name in manifest.tasks}
         tasks = {
-            name: msgspec.structs.replace(entry, offsets=old[name].offsets if name in old else {})
+            name: msgspec.structs.replace(entry, offsets=old[name].offsets, last=old[name].last)
             for name, entry in manifest.tasks.items()
         }
         return msgspec.structs.replace(manifest, tasks=tasks, waiting=self._before.waiting)

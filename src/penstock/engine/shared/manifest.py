@@ -10,6 +10,7 @@ from functools import partial
 import msgspec
 
 from penstock.engine.shared.exchange import EARLIEST, ExchangeRef
+from penstock.engine.shared.last_read import LastRead
 from penstock.engine.shared.places import Places
 from penstock.errors import CorruptDataError
 from penstock.log.contract.writer import Segment
@@ -51,6 +52,8 @@ class TaskEntry(msgspec.Struct, frozen=True, omit_defaults=True):
 
     base: Base | None = None
     """The task's initial state, if a change of the topology gave it one."""
+    last: dict[str, LastRead] = {}
+    """For each topic of the log, the last record that was read, where it is known."""
 
     @property
     def kept_since(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from penstock.engine.shared.exchange import EARLIEST, LATEST, ExchangeRef
+from penstock.engine.shared.last_read import LastRead
 from penstock.engine.shared.manifest import TaskEntry
 from penstock.engine.shared.stretch import Stretch
 from penstock.log.contract.writer import Segment
@@ -87,6 +88,8 @@ class TaskDone(msgspec.Struct, frozen=True, omit_defaults=True):
 
     task: str
     offsets: dict[str, int] = {}
+    last: dict[str, LastRead] = {}
+    """For each topic of the log, the last record that was read."""
     clock: int = EARLIEST
     """The clock up to which its input is read, see ``TaskEntry``."""
     left: dict[str, list[ExchangeRef]] = {}

@@ -90,10 +90,12 @@ class StreamReader(OffsetsReader):
         end = super().latestOffset(start, limit)
         if start is not None:
             self._check(start, end)
+            self._check_is_there(start)
         return end
 
     def _current(self) -> Offsets:
-        return super()._current() | self._id()
+        mark = self._log.mark(self._topic)  # before the ends, which may move meanwhile
+        return super()._current() | {START: {**self._id()[START], **({"mark": mark} if mark else {})}}
 
     def _id(self) -> Offsets:
         return {START: {"id": self._log.topic_id(self._topic)}}
@@ -116,6 +118,17 @@ class StreamReader(OffsetsReader):
             raise _made_anew(self._topic)
 
     def _check_is_there(self, start: Offsets) -> None:
+        ends = self._log.end_offsets(self._topic)
+        at = {p: start.get(self._topic, {}).get(str(p), 0) for p in range(len(ends))}
+        lost = [p for p, end in enumerate(ends) if end < at[p]]
+        if lost or self._log.denies(self._topic, start.get(START, {}).get("mark", "")):
+            where = [f"partition {p} ends at offset {ends[p]}, and was read up to offset {at[p]}" for p in lost]
+            raise OffsetOutOfRangeError(
+                f"topic {self._topic!r} lacks records that it had when the stream read it{': ' * bool(where)}"
+                f"{'; '.join(where)}. It was restored from a copy that was made before. Restore it "
+                "from a complete backup, or give the query another checkpointLocation to read what the topic has now "
+                "from its beginning"
+            )
         for partition, first in enumerate(self._log.start_offsets(self._topic)):
             at = start.get(self._topic, {}).get(str(partition), first)
             if at < first:

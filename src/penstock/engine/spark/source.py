@@ -99,6 +99,7 @@ def limited(start: Offsets, ends: Offsets, most: int) -> Offsets:
     if total <= most:
         return ends
     found = {topic: dict(offsets) for topic, offsets in ends.items()}
+    found.get(START, {}).pop("mark", None)  # it is one of the ends
     for (topic, p), count in waiting.items():
         if count:
             found[topic][p] = begun[topic, p] + max(most * count // total, 1)

@@ -20,6 +20,7 @@ from penstock.arrays import IntArray, concat
 from penstock.batch import Batch, Changes, Origins, Placement, merge
 from penstock.columns import BytesColumn
 from penstock.engine.shared.exchange import EARLIEST, LATEST
+from penstock.engine.shared.last_read import LastRead, last_read
 from penstock.engine.shared.meetings import in_order
 from penstock.engine.shared.stretch import Stretch, places_behind, roots_of
 from penstock.engine.task.pieces import Piece, causes_of
@@ -57,8 +58,8 @@ class Input:
     until: int = LATEST
     """Records of later clocks are left for another commit."""
     _highest: int = EARLIEST
-    _behind: int | None = None
-    """The offset after the last record that was taken."""
+    last: LastRead | None = None
+    """In a topic of the log, the last record that was taken."""
     _waiting: list[Records] = field(default_factory=list)
     _waiting_records: int = 0
     _waiting_bytes: int = 0
@@ -92,7 +93,7 @@ class Input:
             return int(self._waiting[0].offsets[0])
         if not self.may_have_more:
             return max(self.end, start)
-        return start if self._behind is None else self._behind
+        return start if self.last is None else self.last.offset + 1
 
     def clocks(self, records: int) -> IntArray:
         """Return the clocks of the next waiting records."""
@@ -144,8 +145,8 @@ class Input:
             left -= len(taken[-1])
             self._waiting_bytes -= taken[-1].nbytes
             self.taken_bytes += taken[-1].nbytes
-        if taken:
-            self._behind = taken[-1].end
+        if taken and self.end is not None:
+            self.last = last_read(taken[-1])
         self._waiting_records -= records - left
         self.taken += records - left
         return taken

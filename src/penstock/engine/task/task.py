@@ -12,6 +12,7 @@ from penstock.arrays import IntArray
 from penstock.batch import Origins
 from penstock.engine.shared.circles import NO_CIRCLE
 from penstock.engine.shared.exchange import ExchangeRef
+from penstock.engine.shared.last_read import check_last_read
 from penstock.engine.shared.layout import Layout, TaskId, global_place, topic_names
 from penstock.engine.shared.manifest import delta_name
 from penstock.engine.shared.stores import stores_of
@@ -76,6 +77,9 @@ class Task:
         self._log = log
         self.storage, self.checkpoint = storage, checkpoint or storage
         self._new_reader = reader
+        self._application_id = layout.application_id
+        self._known: set[str] = set()
+        """Where it has read, by place, since it was opened."""
         stores = stores_of(self.sub, topology.facts)
         context = TaskContext(layout.application_id, str(id_), settings.app_configs())
         self.state = TaskState(str(id_), stores, settings.state, folder, self.checkpoint, context)
@@ -201,13 +205,16 @@ class Task:
         delta = self._write_delta(commit, attempt)
         crash_point("after-delta")
         self.pending = (commit, attempt)
-        offsets = dict(work.entry.offsets)
+        offsets, last = dict(work.entry.offsets), dict(work.entry.last)
         for one in self.reader.inputs:
             place = global_place(one.topic, one.partition) if one.goes_first else one.topic
             offsets[place] = one.goes_on_at(offsets.get(place, 0))
+            if one.last is not None:
+                last[place] = one.last
         return TaskDone(
             task=str(self.id),
             offsets=offsets,
+            last=last,
             clock=self.reader.reached(),
             left=left,
             sinks=outlets.sinks,
@@ -329,19 +336,25 @@ class Task:
                 for partition in range(self._partitions[topic]):
                     place = global_place(topic, partition)
                     if place in work.ends:
-                        start = work.entry.offsets.get(place, 0)
-                        pieces = self._log.read(topic, partition, start, work.ends[place])
+                        pieces = self._read(work, place, topic, partition)
                         yield self._input(part, topic, pieces, work.ends[place], partition)
         for part in self.sub.parts:
             for topic in part.topics if part.kind == "source" else ():
                 if topic in exchanges:
                     yield self._input(part, topic, iter(exchanges[topic]))
                 elif topic in work.ends:
-                    start = work.entry.offsets.get(topic, 0)
-                    pieces = self._log.read(topic, self.id.partition, start, work.ends[topic])
+                    pieces = self._read(work, topic, topic, self.id.partition)
                     yield self._input(part, topic, pieces, work.ends[topic])
                 elif topic in work.bounds or topic in self._circle.topics:
                     yield self._input(part, topic, iter(()))
+
+    def _read(self, work: TaskWork, place: str, topic: str, partition: int) -> Iterator[Records]:
+        """Read a partition from where the last commit ended. The first time, check that it is the same partition."""
+        last = work.entry.last.get(place)
+        if last is not None and place not in self._known:
+            check_last_read(self._log, topic, partition, last, self._application_id)
+        self._known.add(place)
+        return self._log.read(topic, partition, work.entry.offsets.get(place, 0), work.ends[place])
 
     def _input(
         self,

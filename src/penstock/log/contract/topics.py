@@ -73,6 +73,14 @@ class Topics(ABC):
         """Return the ids of several topics, None for those that do not exist."""
         return {name: self.topic_id(name) if self.exists(name) else None for name in names}
 
+    def mark(self, topic: str) -> str:
+        """Return a mark of everything that a topic has now, for ``denies``; empty if the log has no marks."""
+        return ""
+
+    def denies(self, topic: str, mark: str) -> bool:
+        """Return whether a topic certainly lacks what it had at a mark: it was restored from an older copy."""
+        return False
+
     def exists(self, topic: str) -> bool:
         """Return whether a topic of this name exists."""
         try:

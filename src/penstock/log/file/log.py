@@ -105,6 +105,18 @@ class FileLog(Log):
     def topic_id(self, name: str) -> str:
         return self._topic(name).id
 
+    def mark(self, topic: str) -> str:
+        state = self._topic(topic).fresh()
+        checksum = state.checksum_of(state.next - 1)
+        return "" if checksum is None else f"{state.next}:{checksum}"
+
+    def denies(self, topic: str, mark: str) -> bool:
+        number, _, checksum = mark.partition(":")
+        if not number:
+            return False
+        state = self._topic(topic).fresh()
+        return state.next < int(number) or state.checksum_of(int(number) - 1) not in (int(checksum), None)
+
     def add_partitions(self, topic: str, partitions: int) -> None:
         """Give a topic more partitions; existing ones keep their records, as in Kafka."""
         found = self._topic(topic)
