@@ -314,10 +314,10 @@ class TransactionalRows:
         """Load all rows of the disk into memory."""
         if self.base is not None and not self.is_all_here:
             for keys, packed in self.base.blocks(None, None, READ_AT_ONCE):
-                self._take_in(self._logical(binary(keys)), binary(packed))
+                self._take_in(self.logical(binary(keys)), binary(packed))
             self.is_all_here = True
 
-    def _logical(self, keys: Binary) -> Keys:
+    def logical(self, keys: Binary) -> Keys:
         """Turn keys as they are on disk into keys with times."""
         return Keys(keys)
 

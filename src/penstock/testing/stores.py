@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from heapq import merge
 from inspect import signature
-from typing import Any
+from typing import Any, Self
 
 from penstock.arrays import binary, partitions
 from penstock.engine.lowering.processors import new_view
@@ -20,6 +20,7 @@ from penstock.query.key_value import BufferView
 from penstock.query.stores import AnyView
 from penstock.record import SessionKey, ValueAndTimestamp, Windowed
 from penstock.serdes import Serde, WindowedSerde
+from penstock.state.interface import IsolationLevel
 from penstock.state.kinds.segments import SegmentedStore
 from penstock.state.records.session import SessionRecords
 from penstock.state.records.versioned import VersionedRecords
@@ -71,6 +72,8 @@ class DriverStore:
 
     def __getattr__(self, method: str) -> Any:
         call = getattr(self._views[0], method, None) if not method.startswith("_") else None
+        if method in _COUNTS:
+            return sum(getattr(view, method) for view in self._views)
         if not callable(call):
             raise AttributeError(f"{self!r} has no method {method!r}")
 
@@ -81,6 +84,10 @@ class DriverStore:
             return self._shown(result)
 
         return called
+
+    def new_transaction(self) -> DriverTransaction:
+        """Begin a transaction: a ``with`` block that commits by ``commit({})``, or undoes what it wrote."""
+        return DriverTransaction(self)
 
     def _of_tasks(self, method: str, given: dict[str, Any]) -> Any:
         """Return a method's result: writes go to the task of the key, reads combine all tasks."""
@@ -125,6 +132,57 @@ class DriverStore:
         return _without_time(found)
 
 
+class _InTransaction:
+    """A view of a store, of which all methods but those that open and close it are a transaction's."""
+
+    def __init__(self, view: RecordView[Any]):
+        self.begin, self.end, self.abandon = view.begin, view.end, view.abandon
+        view.begin()
+        self.transaction = view.new_transaction()
+        view.end()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.transaction, name)
+
+
+class DriverTransaction(DriverStore):
+    """A transaction of a driver's store, over all of its tasks."""
+
+    def __init__(self, store: DriverStore):
+        views: list[Any] = [_InTransaction(view) for view in store._views]
+        super().__init__(store._name, views, lambda: None, store._plain, store._task_of, store._place_of)
+        self._commit_store = store._commit
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be read and written: until it is committed or closed."""
+        return all(view.transaction.is_open for view in self._of_views())
+
+    @property
+    def isolation_level(self) -> IsolationLevel:
+        """What its reads see of other transactions."""
+        return self._of_views()[0].transaction.isolation_level  # type: ignore[no-any-return]
+
+    def commit(self, changelog_offsets: Mapping[Any, int]) -> None:
+        """Make its writes in the store, and commit."""
+        _called("commit", [(view, {"changelog_offsets": changelog_offsets}) for view in self._views])
+        self._commit_store()
+
+    def close(self) -> None:
+        """Undo its writes; closing again does nothing."""
+        for view in self._of_views():
+            view.transaction.close()
+
+    def _of_views(self) -> list[Any]:
+        return list(self._views)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
 def _without_time(found: Any) -> Any:
     return found.value if isinstance(found, ValueAndTimestamp) else found
 
@@ -154,11 +212,12 @@ def _check_kind(name: str, kind: str, view: RecordView[Any]) -> None:
 
 
 _WRITES = ("put", "put_all", "put_if_absent", "delete", "remove")
+_COUNTS = ("approximate_num_uncommitted_entries", "approximate_num_uncommitted_bytes")
 
 
 def _with_writes(view: AnyView, store: DriverStore) -> AnyView:
     """Return a view with write methods added."""
-    for method in _WRITES:
+    for method in (*_WRITES, "new_transaction"):
         if (write := getattr(store, method, None)) is not None:
             setattr(view, method, write)
     return view

@@ -64,6 +64,7 @@ class Flow:
         """If set, called with each batch that reaches a step."""
         self._counted = {step.part.name for step in self._steps} - elsewhere
         hosting = [s.operator for s in self._steps if isinstance(s.operator, Hosting)]
+        self._views = [one.views for one in hosting]
         self._sharing_hosts = [one for one in hosting if one.node in self._sharing.parts]
         self._end_of_chunk = self._of_those_with("end_of_chunk")
         self._punctuations = self._of_those_with("punctuate")
@@ -167,8 +168,10 @@ class Flow:
     # --- what is held back, and time -----------------------------------------------------------------------------
 
     def flush(self, write: Write) -> None:
-        """Send what the operators held back until the commit."""
+        """Send what the operators held back until the commit, and commit what processors have left open."""
         self._run(self._held_back, write)
+        for views in self._views:
+            views.commit_transactions()
 
     def advance_time(self, advances: dict[str, int], write: Write) -> None:
         """Advance time without records, for some suppressions and for the steps that must keep up with them.

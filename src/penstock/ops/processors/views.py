@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -36,6 +36,15 @@ class RecordView(Protocol):
 
     def sync(self) -> None:
         """Write the changes into the store while it is held, and load what others have written."""
+
+    def open_transactions(self) -> Sequence[object]:
+        """The transactions of the processor that have not ended."""
+
+    def commit(self, changelog_offsets: Mapping[Any, int]) -> None:
+        """Commit the open transactions."""
+
+    def roll_back_transactions(self) -> None:
+        """Close the open transactions, which undoes their writes."""
 
 
 class Views:
@@ -77,12 +86,21 @@ class Views:
         for view in self._views if self.on_refused is not None else ():
             view.on_refused = self.on_refused  # type: ignore[assignment]
 
+    def commit_transactions(self) -> None:
+        """Commit what processors have left open, at the end of the task's commit."""
+        views = [view for view in self._views if view.open_transactions()]
+        if views:
+            with self.open(None):
+                for view in views:
+                    view.commit({})
+
     def abandon(self) -> None:
         for view in self._views:
             view.abandon()
+            view.roll_back_transactions()
 
 
-_WRITES = frozenset(("put", "put_all", "put_if_absent", "delete", "remove"))
+_WRITES = frozenset(("put", "put_all", "put_if_absent", "delete", "remove", "new_transaction"))
 
 
 class ReadOnly:

@@ -65,7 +65,7 @@ class BufferSegment(SegmentRows):
     def _key_of(self, row: int) -> bytes:
         return self._physical(np.array([row]))[0]
 
-    def _logical(self, keys: Binary) -> Keys:
+    def logical(self, keys: Binary) -> Keys:
         return Keys(without_first(keys, 8), first_numbers(keys))
 
     def row_count(self) -> int:
@@ -87,7 +87,7 @@ class BufferSegment(SegmentRows):
         if self.base is None or self.is_all_here:
             return
         for keys, packed in self.base.blocks(_bound(earliest), _bound(latest + 1), count):
-            found = self._logical(binary(keys))
+            found = self.logical(binary(keys))
             assert found.times is not None
             unknown = np.flatnonzero(self._table.find(found) < 0)
             values = unpack_all(binary(packed))

@@ -49,7 +49,7 @@ class DeduplicationSegment(SegmentRows):
         known = sum(part.nbytes for part in (self._on_disk, self._filter) if part is not None)
         return super().nbytes + known + sum(times.nbytes for times in self._times or ())
 
-    def _logical(self, keys: Binary) -> Keys:
+    def logical(self, keys: Binary) -> Keys:
         return Keys(keys)
 
     def seek(self, keys: Keys) -> IntArray:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
+from typing import Self
 
 import numpy as np
 
@@ -10,6 +12,7 @@ from penstock.arrays import nulls
 from penstock.state.columns.replaced import Replaced
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import Database
+from penstock.state.rows_below import RowsBelow
 from penstock.state.store import Located, Part, StateStore
 from penstock.state.transactional import Row, TransactionalRows
 
@@ -48,6 +51,13 @@ class KeyValueStore(StateStore):
             self._piece.replaced = Replaced() if self.shows_committed else None
             if self.in_memory:
                 self._piece.load_all()
+
+    def above(self) -> Self:
+        """A store that shows these rows beneath its own, which do not reach this store."""
+        made = copy(self)
+        made.shows_committed = False
+        made._piece = TransactionalRows(RowsBelow(self._piece))
+        return made
 
     def locate(self, keys: Keys, all_are_put: bool = False) -> Located:
         rows = self._piece.place(keys) if all_are_put else self._piece.find(keys)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from itertools import chain
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +15,7 @@ from penstock.state.columns.packed import unpack
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import Database
 from penstock.state.interface import ChangelogOffsets
+from penstock.state.rows_below import RowsBelow
 from penstock.state.store import NO_OFFSETS, Located, Part, StateStore
 from penstock.state.transactional import READ_AT_ONCE, TransactionalRows, physical_keys, unpack_all
 
@@ -31,7 +34,7 @@ _HIGHEST = b"\xff" * 9
 class SegmentRows(TransactionalRows):
     """The rows of one stretch of time; they reach the disk only if the segment still exists at a flush."""
 
-    def _logical(self, keys: Binary) -> Keys:
+    def logical(self, keys: Binary) -> Keys:
         return Keys(without_last(keys, 8), last_numbers(keys))
 
     def between(self, earliest: int, latest: int) -> tuple[Keys, Values]:
@@ -41,7 +44,7 @@ class SegmentRows(TransactionalRows):
                 keys = binary(some)
                 times = last_numbers(keys)
                 inside = pa.array(np.flatnonzero((times >= earliest) & (times <= latest)))
-                self._take_in(self._logical(keys.take(inside)), binary(packed).take(inside))
+                self._take_in(self.logical(keys.take(inside)), binary(packed).take(inside))
         return self._between(earliest, latest)
 
     def approximate_of_times(self, earliest: int, share: float) -> int:
@@ -117,6 +120,13 @@ class SegmentedStore(StateStore):
                     self._segments[int(family[len(prefix) :])] = segment
                     if self.in_memory:
                         segment.load_all()
+
+    def above(self) -> Self:
+        """A store that shows these rows beneath its own, which do not reach this store."""
+        made = copy(self)
+        made._segments = {id_: self.segment_type(RowsBelow(segment)) for id_, segment in self._segments.items()}
+        made._expired, made._dropped = {}, []
+        return made
 
     # --- segments ------------------------------------------------------------------------------------------------
 

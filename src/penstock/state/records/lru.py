@@ -30,6 +30,8 @@ class LruRecords(KeyValueRecords):
     >>> recent.end()
     """
 
+    writes = KeyValueRecords.writes | {"get"}  # which counts as use
+
     def __init__(self, store: LruStore, key: Serde, values: HeldValues):
         super().__init__(store, key, values)
         self._lru = store

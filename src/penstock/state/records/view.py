@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, Self, TypeVar
 
 from penstock.columns import Column
 from penstock.durations import MAX_MS
-from penstock.errors import StoreError
+from penstock.errors import OldNameWarning, StoreError
 from penstock.messages import show
 from penstock.serdes import Serde
 from penstock.state import store
-from penstock.state.interface import ChangelogOffsets, StateStore, StateStoreContext
+from penstock.state.interface import ChangelogOffsets, IsolationLevel, StateStore, StateStoreContext
 from penstock.state.records.held import HeldKeys, HeldValues
+from penstock.state.transaction import AbstractTransaction
 
 S = TypeVar("S", bound=store.StateStore)
 T = TypeVar("T")
@@ -40,6 +42,8 @@ class RecordView(StateStore, Generic[S]):
         values: the form in which values are held.
     """
 
+    writes = frozenset(("put", "put_all", "put_if_absent", "delete", "remove"))
+    """The methods that change rows."""
     def __init__(self, store: S, key: Serde, values: HeldValues):
         self._store = store
         self._keys = HeldKeys(key)
@@ -48,6 +52,8 @@ class RecordView(StateStore, Generic[S]):
         self._chunk = 0
         self.on_refused: Refused = _ignore
         """Called when a put is left out because the store's retention has passed."""
+        self.begin_transaction: Callable[[], AbstractTransaction[Any]]
+        self._transactions: dict[int, AbstractTransaction[Any]] = {}
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -71,15 +77,102 @@ class RecordView(StateStore, Generic[S]):
         """Do nothing: the engine closes the store with its task."""
 
     def commit(self, changelog_offsets: ChangelogOffsets) -> None:
-        """Refuse: the engine commits all stores of a task together.
+        """Commit the open transactions, the oldest first. What is in the store is durable with the commit of its task.
+
+        Args:
+            changelog_offsets: none: the engine keeps them, with the commit of the task.
 
         Raises:
-            StoreError: always; the message says what to call.
+            StoreError: there are offsets.
         """
-        raise StoreError(
-            f"the store {self.name!r} is committed together with its task, outputs and offsets; ask for an early "
-            "commit by context.commit(). Nothing is lost"
-        )
+        self.refuse_offsets(changelog_offsets)
+        for transaction in self.open_transactions():
+            transaction.commit({})
+
+    def flush(self) -> None:
+        """Commit without offsets. Deprecated: call ``commit``."""
+        text = "flush() is deprecated (KIP-892): a state store has commit(changelog_offsets)"
+        warnings.warn(f"store {self.name!r}: {text}", OldNameWarning, stacklevel=2)
+        self.commit({})
+
+    def refuse_offsets(self, changelog_offsets: ChangelogOffsets) -> None:
+        """Raise ``StoreError`` if there are offsets."""
+        if changelog_offsets:
+            raise StoreError(
+                f"the store {self.name!r} keeps its offsets itself, with the commit of its task; call commit({{}}), "
+                "which has none. Nothing was committed, and nothing is lost"
+            )
+
+    # --- transactions --------------------------------------------------------------------------------------------
+
+    @property
+    def isolation_level(self) -> IsolationLevel:
+        """What transactions see of each other, and queries of what is not committed."""
+        context = self._store._context
+        return IsolationLevel.READ_COMMITTED if context is None else context.isolation_level
+
+    def new_transaction(self) -> AbstractTransaction[Any]:
+        """A new transaction of this store, inside the commit of its task: commit it, or close it, which undoes it.
+
+        What is still open when the task commits is committed with it.
+        """
+        self._check_open()
+        made = self.begin_transaction()
+        number, kept = id(made), self._transactions
+        kept[number] = made
+        made.on_close(lambda: kept.pop(number, None))
+        return made
+
+    def open_transactions(self) -> list[AbstractTransaction[Any]]:
+        """The transactions that are neither committed nor closed, the oldest first."""
+        return list(self._transactions.values())
+
+    def roll_back_transactions(self) -> None:
+        """Close all transactions, which undoes their writes."""
+        for transaction in self.open_transactions():
+            transaction.close()
+
+    @property
+    def approximate_num_uncommitted_entries(self) -> int:
+        """The approximate number of records that the next commit will write."""
+        if self._is_open:
+            self._write()
+        theirs = sum(one.approximate_num_uncommitted_entries for one in self.open_transactions())
+        return self._store.approximate_num_uncommitted_entries + theirs
+
+    @property
+    def approximate_num_uncommitted_bytes(self) -> int:
+        """The approximate bytes of memory that the next commit will free."""
+        if self._is_open:
+            self._write()
+        theirs = sum(one.approximate_num_uncommitted_bytes for one in self.open_transactions())
+        return self._store.approximate_num_uncommitted_bytes + theirs
+
+    def like(self, store: S) -> Self:
+        """The same view of another store."""
+        return type(self)(store, self._keys.serde, self._held)
+
+    def state_number(self) -> tuple[int, ...]:
+        """Numbers that differ whenever rows of the store have been written in between."""
+        numbers = (getattr(self._store, name, 0) for name in ("observed_stream_time", "version"))
+        return (self._store.approximate_num_uncommitted_entries, *numbers)
+
+    def kept(self, value: Any) -> Any:
+        """A value as the store would return it: later changes in place do not affect it."""
+        return self._held.show(self._held.hold(value))
+
+    def places_of(self, given: Mapping[str, Any], number: int) -> set[tuple[Any, ...]]:
+        """The places of the rows that a write with these arguments changes.
+
+        Args:
+            number: the number of the write.
+        """
+        hold, session = self._keys.hold, given.get("session")
+        if session is not None:
+            return {(hold(session.key), session.start, session.end)}
+        if "entries" in given:
+            return {(hold(key), None, None) for key, _ in given["entries"]}
+        return {(hold(given["key"]), given.get("window_start"), given.get("timestamp"))}
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of store {self.name!r}{'' if self._is_open else ', closed'}>"

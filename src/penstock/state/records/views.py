@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from penstock.errors import StoreError
@@ -17,6 +18,7 @@ from penstock.state.records.held import TimestampedValues, held_values, plain_ty
 from penstock.state.records.key_value import KeyValueRecords, PlainKeyValueRecords, PlainTimestampedRecords
 from penstock.state.records.lru import LruRecords
 from penstock.state.records.session import SessionRecords
+from penstock.state.records.transaction import transaction_of
 from penstock.state.records.versioned import VersionedRecords
 from penstock.state.records.view import RecordView
 from penstock.state.records.window import DuplicateWindowRecords, PlainWindowRecords, WindowRecords
@@ -44,6 +46,14 @@ def record_view(
         timestamped: True if values have timestamps, like those of tables.
         window_size: the length of a window store's windows, in milliseconds, or the rule by which they end.
     """
+    view = _view(store, key, value, timestamped, window_size)
+    view.begin_transaction = partial(transaction_of, view)
+    return view
+
+
+def _view(
+    store: StateStore, key: Serde, value: Serde, timestamped: bool, window_size: int | WindowEnds
+) -> RecordView[Any]:
     values = held_values(value, timestamped)
     if isinstance(store, LruStore):
         return LruRecords(store, key, values)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from operator import itemgetter
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow.compute as pc
@@ -125,6 +125,9 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
             self.on_refused(self.name, "window")
 
     # --- the columns below ---------------------------------------------------------------------------------------
+
+    def like(self, store: EngineStore | SlidingStore | DuplicateWindowStore) -> Self:
+        return type(self)(store, self._keys.serde, self._held, self._ends)
 
     def _begin(self) -> None:
         self._now = self._newest = self._store.observed_stream_time
@@ -321,6 +324,9 @@ class DuplicateWindowRecords(WindowRecords):
             self._now, self._expired = window_start, window_start - self._duplicates.retention
         if held is not None and window_start > self._expired:
             self._puts.append((at, held, window_start))
+
+    def places_of(self, given: Mapping[str, Any], number: int) -> set[tuple[Any, ...]]:
+        return {(number,)}
 
     def _write(self) -> None:
         if self._puts:

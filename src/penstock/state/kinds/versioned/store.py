@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import merge
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from penstock.state.database import Database
 from penstock.state.kinds.segments import SegmentedStore, SegmentRows
 from penstock.state.kinds.versioned.sorting import by_key
 from penstock.state.kinds.versioned.timeline import NOT_PUT, VALID_TO_UNDEFINED, Timeline, Version
+from penstock.state.rows_below import RowsBelow
 from penstock.state.store import Located, Part
 from penstock.state.transactional import Base, ChangeSet, TransactionalRows
 
@@ -187,6 +188,11 @@ class VersionedStore(SegmentedStore):
             self._latest = TransactionalRows(database.family(self.name))
             if self.in_memory:
                 self._latest.load_all()
+
+    def above(self) -> Self:
+        made = super().above()
+        made._latest = TransactionalRows(RowsBelow(self._latest))
+        return made
 
     def families(self) -> dict[str, TransactionalRows]:
         return {self.name: self._latest, **super().families()}

@@ -1,0 +1,163 @@
+"""Transactions on the stores of processors: writes that take effect together, or not at all (KIP-892).
+
+A transaction is part of the commit of its task: what it commits is in the store at once, and durable with the commit.
+Its own writes go to a store of the same kind that lies above the store's rows, so every read sees what it would see if
+they were written. At its commit they are made again in the store itself, in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from inspect import signature
+from typing import Any, NamedTuple
+
+from penstock.state.interface import ChangelogOffsets, StateStore
+from penstock.state.records.view import KeyValueIterator, RecordView
+from penstock.state.shapes import KeyValueStore, SessionStore, VersionedKeyValueStore, WindowStore
+from penstock.state.transaction import AbstractTransaction
+
+_BY_OTHERS = frozenset(("put_if_absent", "delete"))
+"""Writes of a key-value store that its ``get`` and ``put`` make."""
+_VALUES = ("value", "aggregate")
+"""The names of the arguments that are values."""
+
+
+class _Write(NamedTuple):
+    method: str
+    arguments: dict[str, Any]
+
+    def to(self, view: RecordView[Any]) -> Any:
+        return getattr(view, self.method)(**self.arguments)
+
+
+class RecordTransaction(AbstractTransaction[Any]):
+    """A transaction of a store that a processor has.
+
+    It sees what is in the store, the commits of other transactions included, and its own writes above that. Nobody else
+    sees these before its commit. It can be used while its store can, and is committed with its task at the latest.
+
+    >>> from penstock.serdes import INT, STR
+    >>> from penstock.state.records import record_view
+    >>> from penstock.state.kinds.key_value import KeyValueStore
+    >>> counts = record_view(KeyValueStore("counts"), STR, INT, timestamped=False)
+    >>> counts.begin()
+    >>> with counts.new_transaction() as transaction:
+    ...     transaction.put("JFK", 1)
+    ...     before = transaction.get("JFK"), counts.get("JFK")
+    ...     transaction.commit({})
+    >>> before, counts.get("JFK")
+    ((1, None), 1)
+    >>> with counts.new_transaction() as transaction:
+    ...     transaction.put("JFK", 2)
+    >>> counts.get("JFK")
+    1
+    """
+
+    def __init__(self, view: RecordView[Any]):
+        super().__init__(view)
+        self._writes: list[_Write] = []
+        self._places: set[tuple[Any, ...]] = set()
+        """What it has written, each row once."""
+        self._own: RecordView[Any] | None = None
+        """The store above the rows of ``store``."""
+        self._seen: tuple[int, ...] = ()
+        """The state of ``store`` that ``_own`` lies above."""
+
+    @property
+    def approximate_num_uncommitted_entries(self) -> int:
+        """The number of rows that it has written."""
+        return len(self._places)
+
+    @property
+    def approximate_num_uncommitted_bytes(self) -> int:
+        """The approximate bytes of memory of its writes."""
+        if not self._writes:
+            return 0
+        own = self._above()
+        own._write()
+        return int(own._store.approximate_num_uncommitted_bytes)
+
+    def commit_transaction(self, offsets: ChangelogOffsets) -> None:
+        """Make the writes in the store, which is committed with its task."""
+        self.store.refuse_offsets(offsets)
+        self.store._check_open()
+        for write in self._writes:
+            write.to(self.store)
+
+    def close_transaction(self) -> None:
+        """Discard all writes."""
+
+    def _end(self, how: str) -> None:
+        self._writes, self._own = [], None
+        self._places.clear()
+        super()._end(how)
+
+    def _above(self) -> RecordView[Any]:
+        """The store as the transaction sees it now."""
+        view = self.store
+        view._check_open()
+        view._write()
+        seen = view.state_number()
+        if self._own is None or seen != self._seen:
+            self._own = view.like(view._store.above())
+            self._own.begin()
+            for write in self._writes:
+                write.to(self._own)
+            self._seen = seen
+        return self._own
+
+    def read(self, method: str, *arguments: Any, **keywords: Any) -> Any:
+        """Call a method that reads."""
+        self.validate_is_open()
+        found = getattr(self._above(), method)(*arguments, **keywords)
+        return KeyValueIterator(self.store, found) if isinstance(found, KeyValueIterator) else found
+
+    def write(self, method: str, *arguments: Any, **keywords: Any) -> Any:
+        """Call a method that writes, and note the call for the commit."""
+        self.validate_is_open()
+        own = self._above()
+        given = dict(signature(getattr(own, method)).bind(*arguments, **keywords).arguments)
+        if "entries" in given:
+            given["entries"] = [(key, own.kept(value)) for key, value in given["entries"]]
+        for name in _VALUES:
+            if name in given:
+                given[name] = own.kept(given[name])
+        write = _Write(method, given)
+        found = write.to(own)
+        self._writes.append(write)
+        self._places.update(own.places_of(given, len(self._writes)))
+        return found
+
+
+def transaction_of(view: RecordView[Any]) -> RecordTransaction:
+    """A new transaction of a store, with the methods of its kind."""
+    return _class_for(type(view))(view)
+
+
+@lru_cache(maxsize=32)
+def _class_for(kind: type[RecordView[Any]]) -> type[RecordTransaction]:
+    shapes = (KeyValueStore, WindowStore, SessionStore, VersionedKeyValueStore)
+    shape: type[StateStore] = next(one for one in shapes if issubclass(kind, one))
+    of_every_store = set(dir(RecordView))
+    names = [name for name in dir(kind) if not name.startswith("_") and callable(getattr(kind, name))]
+    own = {name for name in names if name not in of_every_store}
+    made = own - _BY_OTHERS if shape is KeyValueStore else own
+    methods = {name: _method(kind, name) for name in made}
+    return type("Transaction", (RecordTransaction, shape), {**methods, "__doc__": RecordTransaction.__doc__})
+
+
+def _method(kind: type[RecordView[Any]], name: str) -> Callable[..., Any]:
+    if name in kind.writes:
+
+        @wraps(getattr(kind, name))
+        def write(self: RecordTransaction, *arguments: Any, **keywords: Any) -> Any:
+            return self.write(name, *arguments, **keywords)
+
+        return write
+
+    @wraps(getattr(kind, name))
+    def read(self: RecordTransaction, *arguments: Any, **keywords: Any) -> Any:
+        return self.read(name, *arguments, **keywords)
+
+    return read
