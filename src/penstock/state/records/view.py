@@ -44,6 +44,7 @@ class RecordView(StateStore, Generic[S]):
 
     writes = frozenset(("put", "put_all", "put_if_absent", "delete", "remove"))
     """The methods that change rows."""
+
     def __init__(self, store: S, key: Serde, values: HeldValues):
         self._store = store
         self._keys = HeldKeys(key)
