@@ -6,19 +6,27 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial, partialmethod
+from threading import Event
 from types import (
     AsyncGeneratorType,
     BuiltinFunctionType,
     CoroutineType,
+    EllipsisType,
     FunctionType,
     GeneratorType,
     MethodType,
     MethodWrapperType,
+    ModuleType,
     NotImplementedType,
 )
 from typing import Any
+from weakref import ReferenceType
+
+import numpy as np
+import pyarrow as pa
 
 _RUNNERS = frozenset(("run", "run_until_complete", "run_coroutine_threadsafe", "run_sync", "async_to_sync", "send"))
 """Names by which a plain function runs the coroutine of the async function it wraps."""
@@ -145,6 +153,55 @@ def why_result_unusable(type_: type, iterated: bool = False) -> str:
     if type_ is NotImplementedType:
         return "NotImplemented, which a comparison gives that does not know the other type; write it as an operator"
     return ""
+
+
+def why_no_truth(type_: type) -> str:
+    """Return why an object of this type is neither true nor false as a predicate's result, and what to return; empty if
+    it is one of the two.
+
+    Such objects count as true in Python whatever they stand for.
+
+    >>> why_no_truth(bool), why_no_truth(type(...))
+    ('', 'Ellipsis, the code that is left to write; return true or false')
+    """
+    for kind, why in _NO_TRUTH.items():
+        if issubclass(type_, kind):
+            return why
+    if (type_.__module__.partition(".")[0], type_.__name__) in _NO_TRUTH_OF_LIBRARIES:
+        return f"a missing value, of type {type_.__name__}; say what becomes of it, as in `value is not None`"
+    return ""
+
+
+_NO_TRUTH: dict[Any, str] = {
+    EllipsisType: "Ellipsis, the code that is left to write; return true or false",
+    Future: "a Future, which counts as true, and nobody waits for it; return its result()",
+    Event: "an Event, which counts as true; return its is_set()",
+    ReferenceType: "a weak reference, which counts as true; call it, and return what it refers to",
+    ModuleType: "a module, which counts as true; return true or false",
+    BaseException: "an exception, which counts as true; raise it, or return true or false",
+    pa.Array: "an Arrow array, which counts as true by its length; return one of its values",
+    pa.ChunkedArray: "an Arrow array, which counts as true by its length; return one of its values",
+}
+"""Results of predicates that say nothing, and what to return in their place."""
+_NO_TRUTH_OF_LIBRARIES = frozenset((("pandas", "NaTType"), ("pandas", "NAType")))
+
+
+def truth(result: Any) -> bool:
+    """Return whether a predicate's result is true. Scalars of Arrow count as the values that they hold.
+
+    >>> truth(pa.scalar(False)), truth(pa.scalar(None)), truth("text")
+    (False, False, True)
+
+    Raises:
+        TypeError: it is neither true nor false.
+    """
+    if isinstance(result, pa.Scalar):
+        result = result.as_py()
+    if why := why_no_truth(type(result)):
+        raise TypeError(f"the function returned {why}")
+    if isinstance(result, np.datetime64 | np.timedelta64) and np.isnat(result):
+        raise TypeError("the function returned NaT, a missing time; say what becomes of it")
+    return bool(result)
 
 
 def wrong_results(results: Iterable[Any], iterated: bool = False) -> frozenset[type]:

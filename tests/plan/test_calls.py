@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 import re
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import lru_cache, partial, wraps
 from itertools import repeat
+from threading import Event
 from typing import Any
+from weakref import ref
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 from penstock import (
@@ -453,6 +459,65 @@ def test_a_function_that_leaves_its_work_to_somebody_else_fails_at_the_record(st
         getattr(stream, step)(function)
     with pytest.raises(ProcessingError, match=f"returned {re.escape(said)}"):
         TopologyTestDriver(builder.build()).pipe_input("in", "a", 1)
+
+
+NEITHER: dict[str, tuple[Any, str]] = {
+    "a future": (Future(), "a Future, which counts as true, and nobody waits for it; return its result()"),
+    "an event": (Event(), "an Event, which counts as true; return its is_set()"),
+    "an exception": (ValueError("no"), "an exception, which counts as true; raise it, or return true or false"),
+    "an ellipsis": (..., "Ellipsis, the code that is left to write; return true or false"),
+    "a weak reference": (ref(summed), "a weak reference, which counts as true; call it"),
+    "a module": (pickle, "a module, which counts as true"),
+    "an array of Arrow": (pa.array([False]), "an Arrow array, which counts as true by its length; return one of its"),
+    "chunks of Arrow": (pa.chunked_array([[False]]), "an Arrow array, which counts as true by its length"),
+    "a missing time": (np.datetime64("NaT"), "NaT, a missing time; say what becomes of it"),
+    "a missing time of pandas": (pd.NaT, "a missing value, of type NaTType; say what becomes of it"),
+    "a missing value of pandas": (pd.NA, "a missing value, of type NAType; say what becomes of it"),
+    "a missing span": (np.timedelta64("NaT"), "NaT, a missing time; say what becomes of it"),
+}
+TRUTHS: dict[str, tuple[Any, bool]] = {
+    "a false scalar of Arrow": (pa.scalar(False), False),
+    "a true scalar of Arrow": (pa.scalar(True), True),
+    "a null of Arrow": (pa.scalar(None, pa.bool_()), False),
+    "a zero of Arrow": (pa.scalar(0), False),
+    "an empty text of Arrow": (pa.scalar(""), False),
+    "a bool of NumPy": (np.bool_(False), False),
+    "an array of one": (np.array([False]), False),
+    "an array of one in one": (np.array([[True]]), True),
+    "None": (None, False),
+    "a match": (re.match("a", "abc"), True),
+}
+
+
+def with_predicate(step: str, result: Any) -> list[Any]:
+    """The values that come through, of one record."""
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key=str, value=int)
+    if step == "branch":
+        stream = stream.split().branch(lambda key, value: result, "some").no_default_branch()["some"]
+    elif step == "table":
+        stream = stream.to_table().filter(lambda key, value: result).to_stream()
+    else:
+        stream = getattr(stream, step)(lambda key, value: result)
+    stream.filter(lambda key, value: value is not None).to("out")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("in", "a", 1)
+    return [record.value for record in driver.read_output("out")]
+
+
+@pytest.mark.parametrize("name", NEITHER)
+@pytest.mark.parametrize("step", ["filter", "filter_not", "branch", "table"])
+def test_a_predicate_whose_result_counts_as_true_whatever_it_stands_for_fails_at_the_record(step: str, name: str):
+    result, said = NEITHER[name]
+    with pytest.raises(ProcessingError, match=f"the function returned {re.escape(said)}"):
+        with_predicate(step, result)
+
+
+@pytest.mark.parametrize("name", TRUTHS)
+@pytest.mark.parametrize("step", ["filter", "filter_not", "branch", "table"])
+def test_a_scalar_of_a_library_is_as_true_as_the_value_that_it_holds(step: str, name: str):
+    result, is_true = TRUTHS[name]
+    assert with_predicate(step, result) == ([1] if is_true is (step != "filter_not") else [])
 
 
 def test_a_vectorized_async_function_is_found_and_a_plain_one_is_taken():

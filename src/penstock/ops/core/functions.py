@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.arrays import BoolArray, IntArray, is_too_large
 from penstock.batch import Batch
-from penstock.calls import close, refuse_result, why_result_unusable, wrong_results
+from penstock.calls import close, refuse_result, truth, why_result_unusable, wrong_results
 from penstock.columns import Column, ValuesColumn, WindowedColumn, from_arrow
 from penstock.errors import ProcessingError
 from penstock.handlers import PROCESSING
@@ -131,7 +131,7 @@ class Caller:
         if set(map(type, results)) <= {bool}:
             return batch, np.array(results, np.bool_)
         batch, results = self.only_results(batch, results)
-        batch, truths = self.each(bool, batch, results)
+        batch, truths = self.each(truth, batch, results)
         return batch, np.array(truths, np.bool_)
 
     def column(self, batch: Batch, serde: Serde) -> tuple[Batch, Column]:
