@@ -51,6 +51,22 @@ def left_open(default: Serde | None, otherwise: Serde, before: Serde) -> Serde:
     return opened
 
 
+def is_left_to_settings(one: Serde) -> bool:
+    """Whether a setting may still give a type, or a part of it, that the user did not give.
+
+    >>> is_left_to_settings(DEFAULT_KEY), is_left_to_settings(STR)
+    (True, False)
+    """
+    left_open: LeftOpen | None = getattr(one, _LEFT_OPEN, None)
+    if left_open is not None:
+        return left_open.default is not None or is_left_to_settings(left_open.otherwise)
+    if isinstance(one, PairSerde):
+        return is_left_to_settings(one.first) or is_left_to_settings(one.second)
+    if isinstance(one, WindowedSerde | NullableSerde):
+        return is_left_to_settings(one.inner)
+    return one is DEFAULT_KEY or one is DEFAULT_VALUE
+
+
 _PLAIN = {"str": str, "int": int, "float": float, "bytes": bytes}
 
 

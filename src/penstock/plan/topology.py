@@ -19,6 +19,7 @@ from penstock.plan.passes.stores import TableFacts, table_facts
 from penstock.plan.physical import SubTopology, sub_topologies
 from penstock.plan.rewriting import Expanded, Owned
 from penstock.plan.sources import warn_of_circling_letters
+from penstock.plan.topic_types import check_types_of_topics
 from penstock.plan.unnamed import check_named
 from penstock.plan.validate import check_has_tasks, validate
 
@@ -110,7 +111,9 @@ class Topology(Declarations):
         is_new = any(new is not old for new, old in zip(declared, self._declared, strict=True)) or any(
             new is not old for new, old in zip(stores, self._stores.values(), strict=True)
         )
-        return Topology(declared, stores) if is_new else self
+        completed = Topology(declared, stores) if is_new else self
+        check_types_of_topics(completed.declared, with_defaults=True)
+        return completed
 
     @property
     def has_patterns(self) -> bool:

@@ -12,6 +12,7 @@ from penstock.plan.node import Node
 from penstock.plan.passes.stores import TableFacts
 from penstock.plan.physical import SubTopology
 from penstock.plan.sources import check_patterns
+from penstock.plan.topic_types import check_types_of_topics
 from penstock.plan.windows import SessionWindows, SlidingWindows
 from penstock.topic_names import check_topic_name
 
@@ -29,6 +30,7 @@ def validate(declared: Sequence[Node], facts: TableFacts, subs: Sequence[SubTopo
     _topic_names(subs)
     _internal_topics(declared)
     _outside_topics(declared)
+    check_types_of_topics(declared)
     for node in dict.fromkeys(declared):
         if node.collapses_updates and node.parent in facts.versioned:
             _suppressed_versions(node)
