@@ -7,16 +7,19 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from penstock import Materialized, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows, Topology
 from penstock.engine.local import LocalApplication
+from penstock.log.produce import produce
 from penstock.query.rows import rows_of
 from penstock.testing import TopologyTestDriver
 from penstock.watch.figures import Application
 from penstock.watch.prometheus import exposition
 from support.every_store import KEYS, THIRDS, Program, every_kind_of_store
+from support.own_stores import DictStore, Supplier
 from support.topologies import EXAMPLES, topology_of
 from support.world import World
 
@@ -50,6 +53,51 @@ def test_rows_that_are_rewritten_often_and_lie_on_disk_only_are_counted_one_by_o
     rows, read = store.approximate_rows(), len(list(store.pieces()[0].scan()))
     application.close()
     assert rows == read == 51
+
+
+def test_rows_of_windows_that_have_partly_expired_and_lie_on_disk_only_are_counted_one_by_one(tmp_path: Path) -> None:
+    builder = StreamsBuilder()
+    windows = TimeWindows.of_size_and_grace(10, 20)
+    builder.stream("in", value=str).group_by_key().windowed_by(windows).count("windows").to_stream().to("out", key=Any)
+    world = World(tmp_path, builder.build(), hot_max_bytes=1, flush_commits=1, flush_rows=1)
+    for first in range(0, 90, 15):
+        times = [first + 5 * (n % 4) for n in range(30)]
+        produce([(f"k{n % 8}", "x", time) for n, time in enumerate(times)], "in", value=str, log=world.log)
+        application = world.start()
+        application.run_until()
+        [store] = application.host.tasks()[0].state.stores.values()
+        rows, read = store.approximate_rows(), len(list(rows_of(application.stores().view("windows"))))
+        application.close()
+        assert rows == read
+
+
+class InMemory(DictStore):
+    def commit(self, changelog_offsets: Any) -> None: ...
+
+
+class Counting(InMemory):
+    """It tells how many rows it has, without reading them."""
+
+    def approximate_num_entries(self) -> int:
+        return len(self.rows)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(("kind", "shown"), [(Counting, {"counts": 3}), (InMemory, {})])
+def test_rows_of_a_store_of_ones_own_are_shown_if_its_class_counts_them(
+    tmp_path: Path, kind: type[DictStore], shown: dict[str, int]
+) -> None:
+    builder = StreamsBuilder()
+    kept = Materialized.as_(Supplier(kind, "counts")).with_caching_disabled()
+    builder.stream("in", value=str).group_by_key().count(materialized=kept).to_stream().to("out")
+    world = World(tmp_path, builder.build())
+    for keys in ("ab", "c", "a"):  # it has the rows of a commit once that is made
+        world.produce(*keys)
+        application = world.start()
+        application.run_until()
+        found = shown_of(application)["Kafka's metric"]
+        application.close()
+    assert found == shown
 
 
 def test_rows_on_disk_only_are_counted_about(tmp_path: Path) -> None:

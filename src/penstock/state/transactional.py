@@ -228,22 +228,33 @@ class TransactionalRows:
         """The rows whose keys begin with these bytes."""
         return self.scan(prefix, after_prefix(prefix), reverse)
 
+    def count_in_memory(self) -> int:
+        """The number of rows in memory that have a value."""
+        return int(np.count_nonzero(self._table.present()))
+
     def approximate_num_entries(self) -> int:
         """The number of rows with a value; approximate for those that are only on disk."""
-        here = int(np.count_nonzero(self._table.present()))
+        here = self.count_in_memory()
         if self.base is None or self.is_all_here:
             return here
-        about = max(here, self.base.approximate_count())
-        if max(about, len(self._table)) > _COUNTED_ROWS:
-            return about
-        counted = sum(1 for _ in islice(self.scan(), _COUNTED_ROWS + 1))  # many rewrites lead RocksDB's count astray
-        return max(about, counted) if counted > _COUNTED_ROWS else counted
+        few = self._few()
+        return max(here, self.base.approximate_count(), _COUNTED_ROWS) if few is None else len(few)
+
+    def _few(self) -> list[Row] | None:
+        """All rows if some are only on disk, and they are few enough to be counted one by one: many rewrites lead
+        RocksDB's count astray. None if not."""
+        if self.base is None or self.is_all_here:
+            return None
+        if max(self.base.approximate_count(), len(self._table)) > _COUNTED_ROWS:
+            return None
+        rows = list(islice(self.scan(), _COUNTED_ROWS + 1))
+        return None if len(rows) > _COUNTED_ROWS else rows
 
     def _approximate_on_disk(self) -> int:
         """The approximate number of rows that are only on disk."""
         if self.base is None or self.is_all_here:
             return 0
-        return max(self.base.approximate_count() - int(np.count_nonzero(self._table.present())), 0)
+        return max(self.base.approximate_count() - self.count_in_memory(), 0)
 
     def approximate_since(self, earliest: int, share: float = 1.0) -> int:
         """The number of rows with a timestamp at or after a time: of the rows that are only on disk, ``share`` of

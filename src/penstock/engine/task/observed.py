@@ -48,8 +48,8 @@ class Observed:
     def _sizes(self) -> dict[Metric, int]:
         found = {}
         for store in self._state.stores.values():
-            if isinstance(store, UserStore):
-                continue  # counting may take long there
+            if isinstance(store, UserStore) and not store.counts_its_rows:
+                continue  # counting would read all rows
             pieces, kind = store.pieces(), "in-memory" if store.in_memory else "rocksdb"
             rows = 0 if store.name in self._counted_elsewhere else store.approximate_rows()
             found[Metric(STATE_ROWS, store.name, kind)] = rows

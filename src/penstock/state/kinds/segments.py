@@ -51,6 +51,10 @@ class SegmentRows(TransactionalRows):
         """The number of rows at or after a time: of the rows that are only on disk, ``share`` of them."""
         if share == 1:
             return self.approximate_num_entries()
+        if (few := self._few()) is not None:
+            times = self._logical(binary([key for key, *_ in few])).times
+            assert times is not None
+            return int(np.count_nonzero(times >= earliest))
         here = self._table.present() & (self._table.times() >= earliest)
         return int(np.count_nonzero(here)) + round(share * self._approximate_on_disk())
 

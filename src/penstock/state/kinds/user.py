@@ -53,6 +53,16 @@ class UserStore(KeyValueStore):
         self._at = -1
         """The commit of the rows in the user's store."""
 
+    @property
+    def counts_its_rows(self) -> bool:
+        """Whether its class has a way of its own to count rows; the inherited one reads all of them."""
+        return type(self._own.wrapped).approximate_num_entries is not KeyValueInterface.approximate_num_entries
+
+    def approximate_rows(self) -> int:
+        """The number of rows; where some are not in memory, the number that its class tells."""
+        here = self._piece.count_in_memory()
+        return here if self._rows is None or self._piece.is_all_here else max(here, self._rows.approximate_count())
+
     # --- opening -------------------------------------------------------------------------------------------------
 
     def init(self, context: StateStoreContext, root: interface.StateStore) -> None:
