@@ -18,6 +18,7 @@ from penstock.errors import SerdeError
 from penstock.messages import describe, show
 from penstock.serdes.arrow_types import arrow_type
 from penstock.serdes.base import Serde
+from penstock.serdes.json_keys import all_distinct, check_keys, may_hold_other_keys
 from penstock.serdes.non_finite import may_hold_floats, with_floats, with_text
 
 
@@ -46,6 +47,7 @@ class JsonSerde(Serde):
         self._immutable = _is_immutable(type_, _SCALARS)
         self._exact = type_ if type_ not in _SCALARS and _is_immutable(type_, _EXACT) else None
         self._check = _check_of(type_, self._read)
+        self._may_hold_other_keys = may_hold_other_keys(type_)
 
     @property
     def immutable(self) -> bool:
@@ -101,8 +103,11 @@ class JsonSerde(Serde):
         return msgspec.convert(with_floats(msgspec.json.decode(data), self.type), self.type, str_keys=True)
 
     def _finite(self, value: Any) -> bytes:
-        """The bytes of a value after checking it for NaN, which would be written as null."""
+        """The bytes of a value after checking it for NaN, which would be written as null, and for keys that are the
+        same text."""
         data = self._encode(value)
+        if self._may_hold_other_keys:
+            check_keys(value, data)
         if b"null" in data and _may_have_nan(value):
             return self._encode(with_text(msgspec.to_builtins(value, str_keys=True), self.type))
         return data
@@ -124,10 +129,12 @@ class JsonSerde(Serde):
 
     def _lines(self, values: list[Any]) -> list[bytes] | None:
         """The bytes of all values, written and checked at once, which saves two thirds of the time; None if a value may
-        contain NaN or take more than one line."""
+        contain NaN or keys that are the same text, or take more than one line."""
         text = self._encode_lines(values)
         lines = text.split(b"\n")
         if len(lines) != len(values) + 1 or (b"null" in text and _may_have_nan(values)):
+            return None
+        if self._may_hold_other_keys and not all_distinct(values, text):
             return None
         if self.type in (dict, list):
             if not all(isinstance(value, self.type) for value in values):

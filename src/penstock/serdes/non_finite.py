@@ -29,10 +29,11 @@ def _has_float(kind: kinds.Type, within: tuple[Any, ...]) -> bool:
     if isinstance(kind, kinds.FloatType):
         return True
     cls = getattr(kind, "cls", kind)
-    return cls not in within and any(_has_float(inner, (*within, cls)) for inner in _inner(kind))
+    return cls not in within and any(_has_float(inner, (*within, cls)) for inner in inner_types(kind))
 
 
-def _inner(kind: kinds.Type) -> list[kinds.Type]:
+def inner_types(kind: kinds.Type) -> list[kinds.Type]:
+    """The types of what values of a type contain, apart from the keys of dicts."""
     if isinstance(kind, kinds.UnionType):
         return list(kind.types)
     if isinstance(kind, kinds.DictType):
