@@ -70,7 +70,7 @@ def are_distinct(value: Any) -> bool:
     >>> are_distinct({"a": [{"b": 1}]}), are_distinct({"a": {1: 2, "1": 3}})
     (True, False)
     """
-    kind = type(value)
+    kind: Any = type(value)
     if kind is dict:
         for key, part in value.items():  # a loop takes half the time of what is nested in functions
             if type(key) is not str:
