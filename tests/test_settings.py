@@ -12,6 +12,7 @@ import pytest
 from penstock import StreamsBuilder
 from penstock.errors import ConfigError
 from penstock.settings import MIB, Settings, StateSettings
+from penstock.state.interface import IsolationLevel
 from penstock.testing import TopologyTestDriver
 
 
@@ -201,3 +202,23 @@ def test_a_url_with_keys_is_not_shown():
 def test_settings_do_not_change():
     with pytest.raises(FrozenInstanceError):
         load().chunk_records = 5  # type: ignore[misc]
+
+
+@pytest.mark.kip("44-01")
+def test_what_queries_see_follows_the_guarantee_unless_it_is_said():
+    assert Settings().queries_see == "read_committed"
+    assert Settings(processing_guarantee="at_least_once").queries_see == "read_uncommitted"
+    said = Settings.load(environment={"PENSTOCK_DEFAULT_INTERACTIVE_QUERY_ISOLATION_LEVEL": "READ_UNCOMMITTED"})
+    assert said.queries_see == "read_uncommitted"
+    given = Settings.load(environment={}, default_interactive_query_isolation_level=IsolationLevel.READ_COMMITTED)
+    assert given.queries_see == given.default_interactive_query_isolation_level == "read_committed"
+    assert Settings.load(environment={}, enable_transactional_statestores="false").queries_see == "read_uncommitted"
+    assert Settings().statestore_uncommitted_max_bytes == 64 << 20
+
+
+@pytest.mark.kip("44-01")
+def test_a_level_that_would_have_no_meaning_is_refused():
+    with pytest.raises(ConfigError, match="has a meaning only with enable_transactional_statestores"):
+        Settings(enable_transactional_statestores=False, default_interactive_query_isolation_level="read_committed")
+    with pytest.raises(ConfigError, match="must be one of read_committed, read_uncommitted; got 'serializable'"):
+        Settings.load(environment={}, default_interactive_query_isolation_level="serializable")

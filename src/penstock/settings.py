@@ -32,6 +32,7 @@ _CHOICES = {
     "processing_guarantee": GUARANTEES,
     "on_lost_records": ("fail", "skip"),
     "metrics_recording_level": RECORDING_LEVELS,
+    "default_interactive_query_isolation_level": ("read_committed", "read_uncommitted"),
 }
 
 _AT_LEAST_1 = (
@@ -46,13 +47,9 @@ _AT_LEAST_0 = ("commit_interval", "max_task_idle", "emit_interval_ms", "output_p
 _AT_ONCE = ("commit_max_bytes", "chunk_records", "chunk_bytes")
 
 _KINDS = {
-    "int": "a whole number",
-    "bool": "true or false",
-    "str": "text",
-    "str | None": "text",
-    "Path": "a path",
+    "int": "a whole number", "bool": "true or false", "str": "text", "str | None": "text", "Path": "a path",
     "Path | None": "a path",
-}
+}  # fmt: skip
 """The names of types in messages."""
 
 _CONNECTIONS = ("kafka_", "schema_registry_")
@@ -98,6 +95,8 @@ class SettingsArguments(TypedDict, total=False):
     state_dir: Path | str | None
     checkpoint: str | None
     query_checkpoint: str | None
+    enable_transactional_statestores: bool
+    default_interactive_query_isolation_level: Any
     statestore_cache_max_bytes: int | str
     statestore_uncommitted_max_records: int
     statestore_uncommitted_max_bytes: int | str
@@ -150,11 +149,17 @@ class Settings:
         checkpoint: where commits are kept: a folder, or the URL of an object store.
         query_checkpoint: where Spark keeps the progress of the queries of DataFrames and tables: a folder, or a URL of
             any file system that Spark has. By default the folder ``queries`` in the checkpoint.
+        enable_transactional_statestores: False lets all queries see every write at once, as of Kafka's stores without
+            transactions (KIP-892). State is exact after a crash in either case.
+        default_interactive_query_isolation_level: what queries see that do not say it themselves: ``"read_committed"``
+            or ``"read_uncommitted"``, or an ``IsolationLevel``. By default ``processing_guarantee`` decides: committed
+            rows under exactly once, every write at once under at least once.
         statestore_cache_max_bytes: 0 sends every update of a table on; otherwise the last one per key and commit goes
             on, as in Kafka Streams, where this is the size of the cache (10 MB by default there).
         statestore_uncommitted_max_records: a task commits early when its stores hold that many uncommitted writes;
             -1 for no limit (KIP-892).
-        statestore_uncommitted_max_bytes: the same for the bytes of uncommitted writes.
+        statestore_uncommitted_max_bytes: the same for the bytes of uncommitted writes, for each task (in Kafka Streams
+            for all of an instance, divided among its threads).
         commit_max_bytes: how many bytes of input a task takes in one commit.
         input_buffer_max_bytes: how many bytes may wait in repartition topics for partitions that are behind in time,
             before those that are ahead are not read any further (in Kafka Streams: `input.buffer.max.bytes`).
@@ -225,6 +230,8 @@ class Settings:
     state_dir: Path | None = None
     checkpoint: str | None = field(default=None, repr=False)  # a URL may hold keys
     query_checkpoint: str | None = field(default=None, repr=False)  # as above
+    enable_transactional_statestores: bool = True
+    default_interactive_query_isolation_level: str | None = None
     statestore_cache_max_bytes: int = 10 * MIB
     statestore_uncommitted_max_records: int = -1
     statestore_uncommitted_max_bytes: int = 64 * MIB
@@ -278,7 +285,7 @@ class Settings:
             raise ConfigError(f"schema_registry is a URL such as 'http://localhost:8081'; got {shown!r}")
         self.handlers  # noqa: B018 - finds out whether there are such
         for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
+            if getattr(self, name) not in (*choices, None):
                 raise ConfigError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)!r}")
         AutoOffsetReset.of(self.auto_offset_reset, "auto_offset_reset")
         for one in fields(self):
@@ -299,6 +306,11 @@ class Settings:
         for name in ("statestore_uncommitted_max_records", "statestore_uncommitted_max_bytes"):
             if getattr(self, name) < 1 and getattr(self, name) != -1:
                 raise ConfigError(f"{name} must be at least 1, or -1 for no limit, got {getattr(self, name)}")
+        if not self.enable_transactional_statestores and self.default_interactive_query_isolation_level is not None:
+            raise ConfigError(
+                "default_interactive_query_isolation_level has a meaning only with enable_transactional_statestores: "
+                "without it, queries see every write at once. Leave one of them out"
+            )
         if self.snapshot_commits < self.flush_commits:
             raise ConfigError(
                 f"snapshot_commits ({self.snapshot_commits}) must not be less than flush_commits "
@@ -335,6 +347,14 @@ class Settings:
     @property
     def at_least_once(self) -> bool:
         return self.processing_guarantee == "at_least_once"
+
+    @property
+    def queries_see(self) -> str:
+        """The isolation level of queries that do not say it themselves."""
+        if not self.enable_transactional_statestores:
+            return "read_uncommitted"
+        usual = "read_uncommitted" if self.at_least_once else "read_committed"
+        return self.default_interactive_query_isolation_level or usual
 
     @property
     def state(self) -> StateSettings:
@@ -454,6 +474,9 @@ def _toml(file: Path) -> dict[str, Any]:
 
 
 def _convert(name: str, value: Any, type_: str, origin: str) -> Any:
+    if name == "default_interactive_query_isolation_level":
+        value = getattr(value, "value", value)  # of an IsolationLevel
+        value = value.lower() if isinstance(value, str) else value
     if value == "":
         raise ConfigError(f"{name} ({origin}) must not be empty")
     if name.endswith("_bytes") and isinstance(value, str):

@@ -12,8 +12,11 @@ import msgspec
 import pytest
 
 from penstock import (
+    ConfigError,
+    IsolationLevel,
     KeyQuery,
     Materialized,
+    QueryConfig,
     SessionWindows,
     StateQueryRequest,
     Stores,
@@ -115,6 +118,62 @@ def test_at_least_once_queries_see_what_no_commit_has(tmp_path: Path):
 
 def test_exactly_once_queries_see_nothing_of_it(tmp_path: Path):
     assert Asking(tmp_path, everything).answer() == (None, None, None, None, None, [])
+
+
+@pytest.mark.kip("44-01")
+def test_the_application_says_what_queries_see_independently_of_its_guarantee(tmp_path: Path):
+    seen = Asking(tmp_path / "1", everything, default_interactive_query_isolation_level="READ_UNCOMMITTED").answer()
+    assert seen[0] >= 3
+    kept = {"default_interactive_query_isolation_level": "read_committed", "processing_guarantee": "at_least_once"}
+    assert Asking(tmp_path / "2", everything, **kept).answer() == (None, None, None, None, None, [])
+    assert Asking(tmp_path / "3", everything, enable_transactional_statestores=False).answer()[0] >= 3
+
+
+KINDS: dict[str, Callable[[Any], Any]] = {
+    "counts": lambda view: view.get("a"),
+    "windows": lambda view: view.fetch("a", 0),
+    "sessions": lambda view: next((value for _, value in view.fetch("a")), None),
+    "versions": lambda view: getattr(view.get_version("a"), "value", None),
+}
+
+
+@pytest.mark.kip("44-02")
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_each_query_and_each_view_says_its_own_level(tmp_path: Path, guarantee: str):
+    def ask(stores: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for level in IsolationLevel:
+            for name, read in KINDS.items():
+                found[f"{name} {level.value}"] = read(stores.view(name).read_only(level))
+            request = StateQueryRequest.in_store("counts").with_query(KeyQuery.with_key("a"))
+            every = stores.query(request.with_isolation_level(level)).partition_results.values()
+            config = QueryConfig(isolation_level=level)
+            again = stores.view("counts").query(KeyQuery.with_key("a"), config=config).partition_results.values()
+            found[f"requests {level.value}"] = max((one.value for one in every if one.value), default=None)
+            found[f"queries {level.value}"] = max((one.value for one in again if one.value), default=None)
+        return found
+
+    answers = Asking(tmp_path, ask, processing_guarantee=guarantee).answer()
+    assert len(answers) == 12
+    assert {name for name, value in answers.items() if value is None} == {
+        n for n in answers if n.endswith(" read_committed")
+    }
+    assert min(value for name, value in answers.items() if name.endswith("read_uncommitted")) >= 2
+
+
+@pytest.mark.kip("44-02")
+def test_a_view_of_what_is_committed_can_be_asked_for_more_only_where_the_program_runs(tmp_path: Path):
+    app = Program(tmp_path).app
+    app.run_until()
+    view = app.stores().view("counts")
+    assert (view.isolation_level, view.read_only(view.isolation_level)) == (IsolationLevel.READ_COMMITTED, view)
+    more = view.read_only(IsolationLevel.READ_UNCOMMITTED)
+    assert (more.isolation_level, more.get("a")) == (IsolationLevel.READ_UNCOMMITTED, RECORDS)
+    with view.snapshot() as snapshot, pytest.raises(ConfigError, match="shows what is committed, and cannot show more"):
+        snapshot.read_only(IsolationLevel.READ_UNCOMMITTED)
+    with pytest.raises(ConfigError, match="read_only takes an IsolationLevel; got 'committed'"):
+        view.read_only("committed")  # type: ignore[arg-type]
+    app.close()
 
 
 def test_a_snapshot_is_of_the_last_commit_at_least_once_too(tmp_path: Path):

@@ -19,6 +19,7 @@ from penstock.engine.task.reader import Reader
 from penstock.log.base import Log
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
+from penstock.state.interface import IsolationLevel
 from penstock.state.restoring import StateRestoreListener
 from penstock.storage import Storage
 
@@ -104,9 +105,9 @@ class LocalApplication(StageRunner):
         from penstock.query.commits import OwnCommits
 
         settings = self.coordinator.settings
-        live = self.live if settings.at_least_once else None
         commits = OwnCommits(CurrentCommits(lambda: self.coordinator))
-        return ApplicationStores(commits, settings.block_cache_bytes, live)
+        level = IsolationLevel(settings.queries_see)
+        return ApplicationStores(commits, settings.block_cache_bytes, self.live, level)
 
     def close(self) -> None:
         """Close all state."""

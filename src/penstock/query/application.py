@@ -18,6 +18,7 @@ from penstock.query.stores import AnyView, view_of
 from penstock.query.typed import StateQueryRequest
 from penstock.serdes import Serde, of
 from penstock.settings import Settings, StateSettings
+from penstock.state.interface import IsolationLevel
 from penstock.storage import open_storage
 
 
@@ -25,8 +26,8 @@ class ApplicationStores:
     """All stores of an application. There is one copy of each requested store, which all callers share.
 
     Args:
-        live: asks the tasks of an application that runs at least once, so that views show uncommitted writes, too; None
-            to show only committed ones.
+        live: asks the tasks of a running application, for queries that see uncommitted writes, too; None if nobody can.
+        isolation_level: what queries see that do not say it themselves.
 
     >>> def rows(streams):
     ...     stores = streams.stores()
@@ -34,9 +35,14 @@ class ApplicationStores:
     """
 
     def __init__(
-        self, commits: Commits, cache_bytes: int = StateSettings.block_cache_bytes, live: LiveTasks | None = None
+        self,
+        commits: Commits,
+        cache_bytes: int = StateSettings.block_cache_bytes,
+        live: LiveTasks | None = None,
+        isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ):
         self.commits = commits
+        self.isolation_level = isolation_level
         self._live = live
         self._cache_bytes = cache_bytes
         self._lock = threading.Lock()
@@ -58,13 +64,27 @@ class ApplicationStores:
         store = self._stores.get(name)
         return store is not None and store.is_here
 
-    def view(self, name: str) -> AnyView:
-        """A store, for reading; raises ``ConfigError`` if there is no such store."""
+    def view(self, name: str, isolation_level: IsolationLevel | None = None) -> AnyView:
+        """A store, for reading.
+
+        Args:
+            isolation_level: what is seen of writes that are not committed; by default what the application says. What a
+                suppression holds back, and a store of a user's own, are always as of the last commit.
+
+        Raises:
+            ConfigError: there is no such store, or nobody can be asked for what is not committed.
+        """
         store = self.store(name)
-        if self._live is not None and has_live_reads(store.shape):
-            return view_of(UncommittedStore(store, self._live), store.shape)
-        store.now()
-        return view_of(store, store.shape)
+        level = isolation_level or self.isolation_level
+        if level is IsolationLevel.READ_UNCOMMITTED and has_live_reads(store.shape):
+            if self._live is None:
+                raise cannot_ask(name)
+            view = view_of(UncommittedStore(store, self._live), store.shape)
+        else:
+            store.now()
+            view = view_of(store, store.shape)
+        view.at_level(level, lambda other: self.view(name, other))
+        return view
 
     def catch_up(self) -> None:
         """Apply new commits to the stores that were asked for.
@@ -79,7 +99,7 @@ class ApplicationStores:
 
     def query(self, request: StateQueryRequest) -> StateQueryResult:
         """Answer a request with the store that it names; raises ``ConfigError`` if there is no such store."""
-        return answered(self.view(request.store), request)
+        return answered(self.view(request.store, request.isolation_level), request)
 
     def close(self) -> None:
         """Remove all copies."""
@@ -87,6 +107,15 @@ class ApplicationStores:
             for store in self._stores.values():
                 store.close()
             self._stores.clear()
+
+
+def cannot_ask(name: str) -> ConfigError:
+    """The error of a query for uncommitted writes that no running program is there to answer."""
+    return ConfigError(
+        f"what is written into the store {name!r} and not committed is in the tasks of the running application, and "
+        "none can be asked from here: use streams.store(...) or streams.query_state(...) of the running program, or "
+        "its HTTP server. Committed rows can be read from here, with READ_COMMITTED"
+    )
 
 
 def open_stores(application: Path | str, max_age: Duration = 0) -> ApplicationStores:

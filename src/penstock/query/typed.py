@@ -9,6 +9,7 @@ from penstock.durations import MAX_MS
 from penstock.errors import ConfigError
 from penstock.messages import show
 from penstock.query.position import PositionBound
+from penstock.state.interface import IsolationLevel
 from penstock.times import Time
 
 
@@ -194,6 +195,20 @@ class MultiVersionedKeyQuery(Query):
 
 
 @dataclass(frozen=True)
+class QueryConfig:
+    """How a query is executed (KIP-796, KIP-892).
+
+    >>> from penstock import IsolationLevel
+    >>> QueryConfig(isolation_level=IsolationLevel.READ_COMMITTED).collect_execution_info
+    False
+    """
+
+    collect_execution_info: bool = False
+    isolation_level: IsolationLevel | None = None
+    """What it sees of writes that are not committed; None for what the application says."""
+
+
+@dataclass(frozen=True)
 class StateQueryRequest:
     """A query and the store that it is for.
 
@@ -208,6 +223,8 @@ class StateQueryRequest:
     partitions: frozenset[int] | None = None
     """None for all."""
     has_execution_info: bool = False
+    isolation_level: IsolationLevel | None = None
+    """None for that of the application."""
 
     @classmethod
     def in_store(cls, name: str) -> StateQueryRequest:
@@ -235,3 +252,15 @@ class StateQueryRequest:
     def enable_execution_info(self) -> StateQueryRequest:
         """Include information about the execution in the results."""
         return replace(self, has_execution_info=True)
+
+    def with_isolation_level(self, isolation_level: IsolationLevel) -> StateQueryRequest:
+        """See of writes that are not committed what this level says, and not what the application does (KIP-892).
+
+        >>> from penstock import IsolationLevel
+        >>> request = StateQueryRequest.in_store("counts").with_query(KeyQuery.with_key("JFK"))
+        >>> request.with_isolation_level(IsolationLevel.READ_UNCOMMITTED).isolation_level
+        <IsolationLevel.READ_UNCOMMITTED: 'read_uncommitted'>
+        """
+        if not isinstance(isolation_level, IsolationLevel):
+            raise ConfigError(f"with_isolation_level takes an IsolationLevel; got {show(isolation_level)}")
+        return replace(self, isolation_level=isolation_level)

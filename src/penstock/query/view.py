@@ -11,14 +11,16 @@ import pyarrow as pa
 
 from penstock.durations import MAX_MS
 from penstock.errors import ConfigError, StoreError
+from penstock.messages import show
 from penstock.notebooks import html_rows
 from penstock.query.answers import Answer, Answers, StateQueryResult, answered
 from penstock.query.arrow import TableShape, stream_of
 from penstock.query.commits import StoreShape
 from penstock.query.dicts import ALL_ROWS, Choice
 from penstock.query.position import Position, PositionBound
-from penstock.query.typed import Query, StateQueryRequest
-from penstock.query.versions import Pinned, Source, Version
+from penstock.query.typed import Query, QueryConfig, StateQueryRequest
+from penstock.query.versions import Live, Pinned, Source, Version
+from penstock.state.interface import IsolationLevel
 from penstock.times import Time, bound
 
 T = TypeVar("T")
@@ -38,6 +40,54 @@ class View(ABC):
         self._is_closed = False
         self._seen = source.now()
         self._closing: list[Callable[[], object]] = []
+        self._level: IsolationLevel | None = None
+        self._at_level: Callable[[IsolationLevel], View] | None = None
+
+    def at_level(self, level: IsolationLevel, other: Callable[[IsolationLevel], View]) -> None:
+        """Say at which level the view reads, and how to get it at another one."""
+        self._level, self._at_level = level, other
+
+    @property
+    def isolation_level(self) -> IsolationLevel:
+        """What the view shows of writes that are not committed."""
+        return self._level or IsolationLevel.READ_COMMITTED
+
+    def read_only(self, isolation_level: IsolationLevel) -> Self:
+        """The store at another isolation level (KIP-892).
+
+        ``READ_COMMITTED`` shows the newest commit. ``READ_UNCOMMITTED`` shows what the running tasks have written, after
+        each chunk of input.
+
+        >>> from penstock import IsolationLevel, StreamsBuilder
+        >>> from penstock.testing import TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> _ = builder.table("prices", key=str, value=float, store="prices")
+        >>> driver = TopologyTestDriver(builder.build())  # each record is a commit of its own
+        >>> driver.pipe_input("prices", "apple", 1.5, 1000)
+        >>> driver.store("prices").read_only(IsolationLevel.READ_COMMITTED).get("apple")
+        1.5
+
+        Raises:
+            ConfigError: nobody can be asked for what is not committed; or it is asked of a snapshot.
+        """
+        if not isinstance(isolation_level, IsolationLevel):
+            raise ConfigError(f"read_only takes an IsolationLevel; got {show(isolation_level)}")
+        self._now()  # unless it is closed
+        if isolation_level is self._level or (self._at_level is None and self._shows_all):
+            return self
+        if self._at_level is not None:
+            return self._at_level(isolation_level)  # type: ignore[return-value]
+        if isolation_level is IsolationLevel.READ_COMMITTED:
+            return self
+        raise ConfigError(
+            f"this view of the store {self.name!r} shows what is committed, and cannot show more: ask the running "
+            "program, by streams.store(...), for READ_UNCOMMITTED. Nothing was read"
+        )
+
+    @property
+    def _shows_all(self) -> bool:
+        """True if everything that is written is committed, as in a test driver."""
+        return isinstance(self._source, Live)
 
     def snapshot(self) -> Self:
         """The store as it is now; later commits do not change it.
@@ -86,6 +136,7 @@ class View(ABC):
         position_bound: PositionBound | None = None,
         partitions: set[int] | None = None,
         execution_info: bool = False,
+        config: QueryConfig | None = None,
     ) -> StateQueryResult:
         """Ask a typed query, of all partitions as of one commit (KIP-796).
 
@@ -94,6 +145,7 @@ class View(ABC):
             position_bound: how far the input has to be processed; partitions that are not there yet say so.
             partitions: the partitions to ask; all by default.
             execution_info: include information about the execution in the results.
+            config: the same in Kafka's form, and the isolation level of this query.
 
         >>> from penstock import KeyQuery, StreamsBuilder
         >>> from penstock.testing import TopologyTestDriver
@@ -106,10 +158,11 @@ class View(ABC):
         """
         bound = position_bound or PositionBound.unbounded()
         chosen = None if partitions is None else frozenset(partitions)
+        told = config or QueryConfig()
+        told_too = execution_info or told.collect_execution_info
         request = StateQueryRequest.in_store(self.name).with_query(query)
-        return answered(
-            self, replace(request, position_bound=bound, partitions=chosen, has_execution_info=execution_info)
-        )
+        view = self if told.isolation_level is None else self.read_only(told.isolation_level)
+        return answered(view, replace(request, position_bound=bound, partitions=chosen, has_execution_info=told_too))
 
     def close(self) -> None:
         """Release the version that the view reads; the view cannot be read afterwards."""

@@ -54,3 +54,11 @@ class RowsBelow:
 
     def approximate_bytes(self) -> int:
         return self._rows.approximate_bytes()
+
+
+def above(rows: TransactionalRows, committed: bool) -> TransactionalRows:
+    """New rows of the same type above others; these show what the others have, or what they had committed."""
+    made = type(rows)(RowsBelow(rows))
+    for keys, values in rows.replaced_values() if committed else ():
+        made.put(made.place(keys), values)
+    return made

@@ -369,6 +369,11 @@ class TransactionalRows:
             self._dirty[rows] = dirty
         self._begin()
 
+    def replaced_values(self) -> Iterator[tuple[Keys, Values]]:
+        """The rows that the transaction has written, with the values from before each write, the last write first."""
+        for rows, values, _ in reversed(self._undo):
+            yield self._table.keys(rows), self._table.recall(*values)
+
     def _begin(self) -> None:
         self._undo = []
         if self.replaced is not None:

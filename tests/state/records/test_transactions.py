@@ -276,3 +276,32 @@ def test_a_transaction_can_be_used_while_its_store_can():
     assert transaction.get("a") == 1
     with pytest.raises(StoreError, match="cannot be kept beyond the record"):
         next(rows)
+
+
+@pytest.mark.kip("44-02")
+@pytest.mark.parametrize("name", KINDS)
+def test_a_processor_reads_its_store_at_either_level(name):
+    kind = KINDS[name]
+    put = {key_values: ("a", 1), sessions: (SessionKey("a", 5, 9), 1)}.get(kind.read, ("a", 1, 5))
+    again = {key_values: ("a", 2), sessions: (SessionKey("a", 50, 59), 2)}.get(kind.read, ("a", 2, 50))
+    store, before, after = kind.view(), kind.view(), kind.view()
+    for one, writes in ((store, [put]), (before, [put]), (after, [put, again])):
+        one.begin()
+        for write in writes:
+            one.put(*write)
+    store.end()
+    store._store.commit()
+    store.begin()
+    store.put(*again)
+    committed, written = (
+        store.read_only(level) for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
+    )
+    assert kind.read(committed) == kind.read(before)
+    assert kind.read(written) == kind.read(after)
+    assert kind.read(before) != kind.read(after)
+    with pytest.raises(StoreError, match="is only read at this isolation level"):
+        committed.put(*put)
+    store.end()
+    store._store.rollback()
+    store.begin()
+    assert kind.read(committed) == kind.read(store) == kind.read(before)

@@ -158,9 +158,8 @@ def serve(place: Place, address: Address, program: Callable[[], Program], second
 def _serve(link: Link, place: Place, program: Callable[[], Program], address: Address, seconds: float) -> None:
     known = program()
     _set_apart()
-    if known.settings.at_least_once:
-        asked = connected(address, Hello(place.slot, place.job, asks=True), seconds)
-        threading.Thread(target=_answer, args=(asked, place.run), name="penstock-slot-answers", daemon=True).start()
+    asked = connected(address, Hello(place.slot, place.job, asks=True), seconds)
+    threading.Thread(target=_answer, args=(asked, place.run), name="penstock-slot-answers", daemon=True).start()
     with _Beating(link) as beating, _telling_of_disk(link), closing(_Copies(known, link)) as copies:
         order = link.order()
         while isinstance(order, Work | Follow):

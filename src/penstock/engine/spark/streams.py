@@ -46,6 +46,7 @@ from penstock.plan.sinks import Partitioner
 from penstock.plan.topology import Topology
 from penstock.progress import Progress
 from penstock.settings import Settings
+from penstock.state.interface import IsolationLevel
 from penstock.state.restoring import StateRestoreListener
 from penstock.storage import open_storage
 
@@ -170,8 +171,8 @@ class Streams(KafkaNames):
         """Continue the opened application with new slots."""
         copies = self.settings.standby_replicas > 0
         host = SparkHost(self._context, self.application_id, packed, self._slot_count, copies)
-        timeout, asks = self.settings.slot_timeout / 1000, self.settings.at_least_once
-        self._slots = SlotSessions(host, self.application_id, self._restores, timeout, asks)
+        timeout = self.settings.slot_timeout / 1000
+        self._slots = SlotSessions(host, self.application_id, self._restores, timeout, asks=True)
         self._resources.append(self._close_slots)
         self._slots.on_moved = opened.moved.note
         self._slots.begin()
@@ -421,7 +422,8 @@ class Streams(KafkaNames):
     def store(self, name: str) -> Any:
         """A state store, for reading, from any thread: each call shows the newest commit, ``snapshot()`` stays.
 
-        At least once, each call shows what is written and not committed, too (KIP-892); ``snapshot()`` does not.
+        What is written and not committed is shown, too, if the application's isolation level or ``read_only(level)``
+        says so (KIP-892); ``snapshot()`` does not.
 
         The first call for a store makes a copy of it, which commits move on from then until the application stops.
 
@@ -451,9 +453,10 @@ class Streams(KafkaNames):
 
         with self._opening:
             if self._stores is None:
-                live = LiveTasks(self._coordinator.layout, self._slots.ask) if self.settings.at_least_once else None
+                live, level = LiveTasks(self._coordinator.layout, self._slots.ask), self.settings.queries_see
                 commits = OwnCommits(CurrentCommits(lambda: self._coordinator))
-                self._stores = ApplicationStores(commits, self.settings.block_cache_bytes, live)
+                shared = commits, self.settings.block_cache_bytes, live
+                self._stores = ApplicationStores(*shared, IsolationLevel(level))
             return self._stores
 
     def __enter__(self) -> Streams:

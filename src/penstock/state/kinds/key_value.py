@@ -12,7 +12,7 @@ from penstock.arrays import nulls
 from penstock.state.columns.replaced import Replaced
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import Database
-from penstock.state.rows_below import RowsBelow
+from penstock.state.rows_below import above
 from penstock.state.store import Located, Part, StateStore
 from penstock.state.transactional import Row, TransactionalRows
 
@@ -52,11 +52,15 @@ class KeyValueStore(StateStore):
             if self.in_memory:
                 self._piece.load_all()
 
-    def above(self) -> Self:
-        """A store that shows these rows beneath its own, which do not reach this store."""
+    def above(self, committed: bool = False) -> Self:
+        """A store that shows these rows beneath its own, which do not reach this store.
+
+        Args:
+            committed: show what was committed, without the running transaction.
+        """
         made = copy(self)
         made.shows_committed = False
-        made._piece = TransactionalRows(RowsBelow(self._piece))
+        made._piece = above(self._piece, committed)
         return made
 
     def locate(self, keys: Keys, all_are_put: bool = False) -> Located:

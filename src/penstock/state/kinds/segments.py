@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import copy
 from itertools import chain
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from penstock.state.columns.packed import unpack
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import Database
 from penstock.state.interface import ChangelogOffsets
-from penstock.state.rows_below import RowsBelow
+from penstock.state.rows_below import above
 from penstock.state.store import NO_OFFSETS, Located, Part, StateStore
 from penstock.state.transactional import READ_AT_ONCE, TransactionalRows, physical_keys, unpack_all
 
@@ -125,11 +125,18 @@ class SegmentedStore(StateStore):
                     if self.in_memory:
                         segment.load_all()
 
-    def above(self) -> Self:
-        """A store that shows these rows beneath its own, which do not reach this store."""
+    def above(self, committed: bool = False) -> Self:
+        """A store that shows these rows beneath its own, which do not reach this store.
+
+        Args:
+            committed: show what was committed, without the running transaction.
+        """
         made = copy(self)
-        made._segments = {id_: self.segment_type(RowsBelow(segment)) for id_, segment in self._segments.items()}
+        there = {**self._segments, **self._expired} if committed else self._segments
+        made._segments = {id_: cast(SegmentRows, above(segment, committed)) for id_, segment in there.items()}
         made._expired, made._dropped = {}, []
+        if committed:
+            made.observed_stream_time = self._committed_stream_time
         return made
 
     # --- segments ------------------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ from functools import lru_cache, wraps
 from inspect import signature
 from typing import Any, NamedTuple
 
-from penstock.state.interface import ChangelogOffsets, StateStore
+from penstock.errors import StoreError
+from penstock.state.interface import ChangelogOffsets, IsolationLevel, StateStore
 from penstock.state.records.view import KeyValueIterator, RecordView
 from penstock.state.shapes import KeyValueStore, SessionStore, VersionedKeyValueStore, WindowStore
 from penstock.state.transaction import AbstractTransaction
@@ -128,6 +129,55 @@ class RecordTransaction(AbstractTransaction[Any]):
         self._writes.append(write)
         self._places.update(own.places_of(given, len(self._writes)))
         return found
+
+
+class ReadOnlyRecords:
+    """A store of a processor at an isolation level, for reading (KIP-892).
+
+    ``READ_COMMITTED`` is what the last commit of the task made of it, without what the processor has written since.
+    """
+
+    def __init__(self, view: RecordView[Any], isolation_level: IsolationLevel):
+        self._view = view
+        self.isolation_level = isolation_level
+        self._own: RecordView[Any] | None = None
+        self._seen: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The store's name."""
+        return self._view.name
+
+    def __repr__(self) -> str:
+        return f"<{type(self._view).__name__} of store {self.name!r}, {self.isolation_level.value}>"
+
+    def __getattr__(self, method: str) -> Any:
+        if method.startswith("_") or not callable(getattr(type(self._view), method, None)):
+            raise AttributeError(f"the store {self.name!r} has no {method}")
+        if method in self._view.writes - {"get"} or hasattr(RecordView, method):
+            raise StoreError(
+                f"the store {self.name!r} is only read at this isolation level ({method} was called); write into the "
+                "store itself. Nothing was written"
+            )
+
+        def read(*arguments: Any, **keywords: Any) -> Any:
+            found = getattr(self._at_level(), method)(*arguments, **keywords)
+            return KeyValueIterator(self._view, found) if isinstance(found, KeyValueIterator) else found
+
+        return read
+
+    def _at_level(self) -> RecordView[Any]:
+        view = self._view
+        view._check_open()
+        if self.isolation_level is IsolationLevel.READ_UNCOMMITTED and "get" not in view.writes:
+            return view
+        view._write()
+        if self._own is None or view.state_number() != self._seen:
+            committed = self.isolation_level is IsolationLevel.READ_COMMITTED
+            self._own = view.like(view._store.above(committed))
+            self._own.begin()
+            self._seen = view.state_number()
+        return self._own
 
 
 def transaction_of(view: RecordView[Any]) -> RecordTransaction:

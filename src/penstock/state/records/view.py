@@ -54,6 +54,8 @@ class RecordView(StateStore, Generic[S]):
         self.on_refused: Refused = _ignore
         """Called when a put is left out because the store's retention has passed."""
         self.begin_transaction: Callable[[], AbstractTransaction[Any]]
+        self.read_only: Callable[[IsolationLevel], Any]
+        """Returns the store at an isolation level, for reading (KIP-892)."""
         self._transactions: dict[int, AbstractTransaction[Any]] = {}
 
     @property

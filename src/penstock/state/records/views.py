@@ -18,7 +18,7 @@ from penstock.state.records.held import TimestampedValues, held_values, plain_ty
 from penstock.state.records.key_value import KeyValueRecords, PlainKeyValueRecords, PlainTimestampedRecords
 from penstock.state.records.lru import LruRecords
 from penstock.state.records.session import SessionRecords
-from penstock.state.records.transaction import transaction_of
+from penstock.state.records.transaction import ReadOnlyRecords, transaction_of
 from penstock.state.records.versioned import VersionedRecords
 from penstock.state.records.view import RecordView
 from penstock.state.records.window import DuplicateWindowRecords, PlainWindowRecords, WindowRecords
@@ -48,6 +48,7 @@ def record_view(
     """
     view = _view(store, key, value, timestamped, window_size)
     view.begin_transaction = partial(transaction_of, view)
+    view.read_only = partial(ReadOnlyRecords, view)
     return view
 
 

@@ -23,7 +23,7 @@ from penstock.state.database import Database
 from penstock.state.kinds.segments import SegmentedStore, SegmentRows
 from penstock.state.kinds.versioned.sorting import by_key
 from penstock.state.kinds.versioned.timeline import NOT_PUT, VALID_TO_UNDEFINED, Timeline, Version
-from penstock.state.rows_below import RowsBelow
+from penstock.state.rows_below import above
 from penstock.state.store import Located, Part
 from penstock.state.transactional import Base, ChangeSet, TransactionalRows
 
@@ -189,9 +189,9 @@ class VersionedStore(SegmentedStore):
             if self.in_memory:
                 self._latest.load_all()
 
-    def above(self) -> Self:
-        made = super().above()
-        made._latest = TransactionalRows(RowsBelow(self._latest))
+    def above(self, committed: bool = False) -> Self:
+        made = super().above(committed)
+        made._latest = above(self._latest, committed)
         return made
 
     def families(self) -> dict[str, TransactionalRows]:
