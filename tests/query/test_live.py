@@ -122,7 +122,7 @@ def test_exactly_once_queries_see_nothing_of_it(tmp_path: Path):
 
 @pytest.mark.kip("44-01")
 def test_the_application_says_what_queries_see_independently_of_its_guarantee(tmp_path: Path):
-    seen = Asking(tmp_path / "1", everything, default_interactive_query_isolation_level="READ_UNCOMMITTED").answer()
+    seen = Asking(tmp_path / "1", everything, default_interactive_query_isolation_level="read_uncommitted").answer()
     assert seen[0] >= 3
     kept = {"default_interactive_query_isolation_level": "read_committed", "processing_guarantee": "at_least_once"}
     assert Asking(tmp_path / "2", everything, **kept).answer() == (None, None, None, None, None, [])
