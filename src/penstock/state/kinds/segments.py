@@ -52,7 +52,7 @@ class SegmentRows(TransactionalRows):
         if share == 1:
             return self.approximate_num_entries()
         if (few := self._few()) is not None:
-            times = self._logical(binary([key for key, *_ in few])).times
+            times = self.logical(binary([key for key, *_ in few])).times
             assert times is not None
             return int(np.count_nonzero(times >= earliest))
         here = self._table.present() & (self._table.times() >= earliest)
