@@ -1,9 +1,16 @@
-"""Headers behind sessions, which Kafka Streams leaves out."""
+"""Headers of results are those of Kafka Streams, step by step; behind sessions, which it leaves out, by a decision."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from penstock.testing.oracle import chunks, driver
+from penstock.testing.oracle.__main__ import run_case
+from penstock.testing.oracle.decisions import Decisions
 from penstock.testing.oracle.headers import as_without_headers
 from penstock.testing.oracle.outcome import Outcome, differences
 
@@ -34,3 +41,18 @@ def test_headers_of_session_results_are_not_compared_but_all_else_is() -> None:
     assert found([row("out", 1, [["h", "1"]]), row("copy", 1, [["h", "1"]])], theirs) == []
     assert found([row("out", 2, [["h", "1"]]), row("copy", 1, [["h", "1"]])], theirs)
     assert found([row("out", 1, [["h", "1"]]), row("copy", 1, [])], theirs)
+
+
+FILES = {path.stem: path for path in sorted(Path(__file__).with_name("headers").glob("*.json"))}
+DECISIONS = Decisions.beside(Path(__file__).with_name("headers"))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_results_have_the_headers_of_kafka_streams(name: str) -> None:
+    assert run_case(json.loads(FILES[name].read_text()), driver.run, DECISIONS) == ("passed", "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FILES)
+def test_results_have_the_headers_of_kafka_streams_however_the_input_is_cut(name: str) -> None:
+    assert run_case(json.loads(FILES[name].read_text()), chunks.runner(1), DECISIONS) == ("passed", "")

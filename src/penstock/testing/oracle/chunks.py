@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,16 @@ from penstock.testing.cuts import CutDriver
 from penstock.testing.oracle.build import Build
 from penstock.testing.oracle.driver import settings_of
 from penstock.testing.oracle.functions import Spec
-from penstock.testing.oracle.outcome import Outcome, Row, Runner, as_json, differences, figures_of, read, store_rows
+from penstock.testing.oracle.outcome import (
+    Outcome,
+    Runner,
+    differences,
+    figures_of,
+    headers_of,
+    read,
+    row_of,
+    store_rows,
+)
 
 _COMMITS = 0.2
 """Behind which part of the records a commit is made."""
@@ -86,7 +95,9 @@ def _by_place(outcome: Outcome) -> dict[str, Any]:
     """Return the results, topic by topic and store by store."""
     found: dict[str, Any] = {"drops": outcome.dropped_total}
     for row in outcome.output:
-        found.setdefault(f"topic {row['topic']}", []).append((row["key"], row["value"], row["timestamp"]))
+        found.setdefault(f"topic {row['topic']}", []).append(
+            (row["key"], row["value"], row["timestamp"], row.get("headers"))
+        )
     for name, rows in outcome.stores.items():
         found[f"store {name}"] = sorted(rows, key=repr)
     return found
@@ -110,7 +121,7 @@ def run_cut(case: Spec, build: Build, driver: CutDriver, outcome: Outcome, then:
     if _has_suppression_of_several_topics(driver.topology):
         outcome.metrics = {name: of for name, of in outcome.metrics.items() if "buffer-size" not in name}
     for topic in build.outputs:
-        outcome.output += _output(driver, topic)
+        outcome.output += [row_of(case, topic, record) for record in driver.read_output(topic)]
     outcome.stores = {name: store_rows(driver.store(name), build.shapes.get(name)) for name in build.stores}
 
 
@@ -128,19 +139,9 @@ def _feed(case: Spec, driver: CutDriver, outcome: Outcome, then: Then = None) ->
         if then is not None and index == len(case["input"]) // 2:
             then()
         if "topic" in entry:
-            driver.pipe_input(entry["topic"], entry["key"], entry["value"], entry["timestamp"])
+            driver.pipe_input(entry["topic"], entry["key"], entry["value"], entry["timestamp"], headers_of(entry))
         elif "advance_wall_clock_ms" in entry:
             driver.advance_wall_clock_time(entry["advance_wall_clock_ms"])
         elif "read" in entry:
             outcome.reads.append({"after": index, "result": read(driver.store(entry["read"]), entry)})
     driver.commit()
-
-
-def _output(driver: CutDriver, topic: str) -> Iterator[Row]:
-    for record in driver.read_output(topic):
-        yield {
-            "topic": topic,
-            "key": as_json(record.key),
-            "value": as_json(record.value),
-            "timestamp": record.timestamp,
-        }

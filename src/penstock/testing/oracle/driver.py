@@ -8,7 +8,7 @@ from penstock.errors import PenstockError
 from penstock.testing.driver import TopologyTestDriver
 from penstock.testing.oracle.build import Build
 from penstock.testing.oracle.functions import Spec
-from penstock.testing.oracle.outcome import Outcome, as_json, figures_of, read, store_rows
+from penstock.testing.oracle.outcome import Outcome, figures_of, headers_of, read, row_of, store_rows
 
 
 def run(case: Spec) -> Outcome:
@@ -30,8 +30,7 @@ def run(case: Spec) -> Outcome:
         assert outcome.dropped is not None
         outcome.dropped += [index] * (driver.dropped_records_total() - dropped)
         for topic, record in driver.read_all_output():
-            row = {"after": index, "topic": topic, "key": as_json(record.key), "value": as_json(record.value)}
-            outcome.output.append({**row, "timestamp": record.timestamp})
+            outcome.output.append({"after": index, **row_of(case, topic, record)})
     outcome.dropped_total = driver.dropped_records_total()
     outcome.metrics = figures_of(driver.topology, driver.metrics())
     outcome.stores = {name: store_rows(driver.store(name), build.shapes.get(name)) for name in build.stores}
@@ -58,4 +57,4 @@ def _feed(driver: TopologyTestDriver, entry: Spec, index: int, outcome: Outcome)
         assert outcome.reads is not None
         outcome.reads.append({"after": index, "result": read(driver.store(entry["read"]), entry)})
     else:
-        driver.pipe_input(entry["topic"], entry["key"], entry["value"], entry["timestamp"])
+        driver.pipe_input(entry["topic"], entry["key"], entry["value"], entry["timestamp"], headers_of(entry))

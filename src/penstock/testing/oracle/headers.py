@@ -1,6 +1,6 @@
 """Headers after session windows: results keep the headers of the record that caused them, as after all other windows.
 
-Kafka Streams 4.3 sends them without headers unless the store caches.
+Kafka Streams 4.4 sends them without headers unless the store caches.
 """
 
 from __future__ import annotations

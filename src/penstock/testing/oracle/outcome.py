@@ -14,7 +14,7 @@ from penstock.durations import MAX_MS
 from penstock.metrics import Metric
 from penstock.plan.topology import Topology
 from penstock.query.stores import AnyView, KeyValueView, SessionView, VersionedView, WindowView
-from penstock.record import Windowed
+from penstock.record import Record, Windowed
 from penstock.testing.oracle.functions import Spec
 
 Row = dict[str, Any]
@@ -48,6 +48,19 @@ def as_json(value: Any) -> Any:
 
 
 _WITHOUT_TIMES = ("key_value", "window")
+
+
+def headers_of(entry: Spec) -> list[tuple[str, bytes]]:
+    """Return the headers of a record of a case's input."""
+    return [(name, value.encode()) for name, value in entry.get("headers", [])]
+
+
+def row_of(case: Spec, topic: str, record: Record) -> Row:
+    """Return a result as a case has it; with headers if an input of the case has some."""
+    row = {"topic": topic, "key": as_json(record.key), "value": as_json(record.value), "timestamp": record.timestamp}
+    if any("headers" in entry for entry in case["input"]):
+        row["headers"] = [[name, value.decode()] for name, value in record.headers]
+    return row
 
 
 def store_rows(view: AnyView, shape: str | None = None) -> list[Any]:

@@ -28,9 +28,11 @@ import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.stream.Stream;
+import java.util.stream.StreamSupport;
 import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.MetricName;
 import org.apache.kafka.common.header.Headers;
+import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.serialization.Deserializer;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
@@ -1129,6 +1131,7 @@ public final class Oracle {
         final Map<String, TestOutputTopic> outputs = new HashMap<>();
         build.outputs.forEach((topic, node) -> outputs.put(topic,
             driver.createOutputTopic(topic, node.keySerde().deserializer(), node.valueSerde().deserializer())));
+        final boolean tellsHeaders = StreamSupport.stream(one.get("input").spliterator(), false).anyMatch(in -> in.has("headers"));
         final ArrayNode output = expected.putArray("output");
         final ArrayNode reads = NODES.arrayNode();
         final ArrayNode dropped = NODES.arrayNode();
@@ -1147,7 +1150,7 @@ public final class Oracle {
                     if (topic == null) {
                         throw new Fns.CaseError("no step reads topic " + in.get("topic"));
                     }
-                    topic.pipeInput(new TestRecord(input(in, "key", build, 0), input(in, "value", build, 1), Instant.ofEpochMilli(in.get("timestamp").asLong())));
+                    topic.pipeInput(new TestRecord(input(in, "key", build, 0), input(in, "value", build, 1), headers(in), Instant.ofEpochMilli(in.get("timestamp").asLong())));
                 }
             } catch (final Fns.CaseError e) {
                 throw e;
@@ -1166,6 +1169,10 @@ public final class Oracle {
                 n.set("key", json(r.key()));
                 n.set("value", json(r.value()));
                 n.put("timestamp", r.timestamp());
+                if (tellsHeaders) {
+                    final ArrayNode pairs = n.putArray("headers");
+                    r.headers().forEach(h -> pairs.addArray().add(h.key()).add(new String(h.value(), StandardCharsets.UTF_8)));
+                }
             }
             final long now = dropped(driver);
             for (; drops < now; drops++) {
@@ -1322,6 +1329,14 @@ public final class Oracle {
         }
         n.set("result", result);
         return n;
+    }
+
+    private static Headers headers(final JsonNode in) {
+        final Headers headers = new RecordHeaders();
+        if (in.has("headers")) {
+            in.get("headers").forEach(h -> headers.add(h.get(0).asText(), h.get(1).asText().getBytes(StandardCharsets.UTF_8)));
+        }
+        return headers;
     }
 
     // ------------------------------------------------------------------ metrics
