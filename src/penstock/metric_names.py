@@ -1,7 +1,7 @@
-"""The names of metrics: those of Kafka Streams 4.3, with their groups and recording levels, and those that only the
+"""The names of metrics: those of Kafka Streams 4.4, with their groups and recording levels, and those that only the
 KIPs or Penstock define.
 
-Metrics of 4.3 have the names, groups and tags that it registers itself. Those that only the KIPs' texts define
+Metrics of 4.4 have the names, groups and tags that it registers itself. Those that only the KIPs' texts define
 (KIP-328, KIP-914, KIP-655) have the groups and tags of the texts.
 """
 
@@ -74,7 +74,7 @@ OF_KAFKA: dict[str, dict[str, str]] = {
         "record-e2e-latency-max": "TRACE",
     },
 }
-"""The metrics of Kafka Streams 4.3 that exist here, by scope and name, with their recording levels."""
+"""The metrics of Kafka Streams 4.4 that exist here, by scope and name, with their recording levels."""
 
 _COUNTED, _MEASURED, _NOW = ("-total", "-rate"), ("-avg", "-min", "-max"), ("-current",)
 
@@ -96,7 +96,7 @@ OF_THE_TEXTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "estimate-num-keys": ("INFO", _NOW),
     "state-bytes": ("INFO", _NOW),
 }
-"""Metrics that 4.3 does not have, or only in another group, by step, store or buffer: the names without their endings,
+"""Metrics that 4.4 does not have, or only in another group, by step, store or buffer: the names without their endings,
 with the recording level and the existing endings.
 """
 
@@ -115,7 +115,7 @@ NOT_GIVEN: dict[str, str] = {
     "num-keys, block-cache-*, *-mem-table*, *-sst-files-size, bytes-read-*, compaction-*, ...": "these are RocksDB's "
     "own: see `state-bytes` for the size of a store in memory and on disk",
 }
-"""Further metrics of 4.3, and why they do not exist here."""
+"""Further metrics of 4.4, and why they do not exist here."""
 
 _ENDINGS = ("-total", "-rate", "-avg", "-max", "-min", "-current")
 
@@ -145,7 +145,7 @@ def is_recorded_at(level: str, of_figure: str) -> bool:
 
 
 def has_rate(scope: str, name: str) -> bool:
-    """Return whether a total has a rate: in 4.3, or in the texts."""
+    """Return whether a total has a rate: in 4.4, or in the texts."""
     return name.replace("-total", "-rate") in OF_KAFKA[scope] if scope else True
 
 

@@ -76,7 +76,7 @@ class Metric(NamedTuple):
     client: str = ""
     """The application."""
     scope: str = ""
-    """Its scope in Kafka Streams 4.3, see ``GROUPS``; empty for metrics of steps, and for those of the KIPs' texts."""
+    """Its scope in Kafka Streams 4.4, see ``GROUPS``; empty for metrics of steps, and for those of the KIPs' texts."""
 
     @property
     def level(self) -> str:
@@ -85,7 +85,7 @@ class Metric(NamedTuple):
 
     @property
     def is_of_kafka(self) -> bool:
-        """Whether Kafka Streams 4.3 has it as well, under this name, group and tags; else only the texts know it."""
+        """Whether Kafka Streams 4.4 has it as well, under this name, group and tags; else only the texts know it."""
         return self.name in OF_KAFKA[self.scope or "node"]
 
     @property
@@ -212,7 +212,7 @@ def _is_given(metric: Metric) -> bool:
 
 
 def under_kafkas_names(labelled: Mapping[str, int]) -> dict[str, int]:
-    """Return the metrics of a manifest, with those of Kafka Streams 4.3 that follow from the texts' metrics.
+    """Return the metrics of a manifest, with those of Kafka Streams 4.4 that follow from the texts' metrics.
 
     >>> under_kafkas_names({"0_1|tens|null-key|dropped-records-total": 2, "0_1|fives||dropped-records-total": 3})[
     ...     "0_1|||task:dropped-records-total"

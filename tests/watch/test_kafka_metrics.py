@@ -1,4 +1,4 @@
-"""Figures under the names, groups, tags and recording levels of Kafka Streams 4.3 (KS-16)."""
+"""Figures under the names, groups, tags and recording levels of Kafka Streams 4.4 (KS-16)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from penstock.watch.prometheus import exposition
 
 pytestmark = pytest.mark.kip("KS-16")
 
-KAFKA = json.loads(Path(__file__).with_name("kafka-4.3-metrics.json").read_text())
+KAFKA = json.loads(Path(__file__).with_name("kafka-4.4-metrics.json").read_text())
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 RECORDS = [

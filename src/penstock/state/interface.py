@@ -211,7 +211,7 @@ class StateStore(ABC):
         return None
 
     def committed_offset(self, topic_partition: TopicPartition) -> int | None:
-        """The same as ``get_committed_offset``, under the name that Kafka Streams 4.3 gave it; define either."""
+        """The same as ``get_committed_offset``, under the name that Kafka Streams gives it; define either."""
         if type(self).get_committed_offset is not StateStore.get_committed_offset:
             return self.get_committed_offset(topic_partition)
         return None

@@ -1,6 +1,6 @@
 """What is made of versioned tables is one only where it has a versioned store of its own.
 
-The rows are Kafka Streams 4.3's own: what a stream finds in the made table, at its record's time or the latest.
+The rows are Kafka Streams 4.4's own: what a stream finds in the made table, at its record's time or the latest.
 """
 
 from __future__ import annotations

@@ -407,7 +407,7 @@ class Streams(KafkaNames):
     def metrics(self) -> dict[Metric, float]:
         """All figures since the application's first start, as of the last commit.
 
-        Names, groups, tags and recording levels are those of Kafka Streams 4.3, and those of the KIPs' texts for what
+        Names, groups, tags and recording levels are those of Kafka Streams 4.4, and those of the KIPs' texts for what
         it does not have (docs/metrics.md). A ``-rate`` is what its ``-total`` grew by in a second, over the last half
         minute of this run.
         """
