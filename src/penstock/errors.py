@@ -25,7 +25,7 @@ PenstockError
 Warnings are of ``PenstockWarning``, and are shown once where a topology is built:
 
 PenstockWarning
-├── PartitioningWarning    a processor's store may have the rows of one key in several partitions
+├── PartitioningWarning    rows or records of one key may lie in several partitions
 └── OldNameWarning         a name that Kafka Streams has deprecated; it is a DeprecationWarning, too
 """
 
@@ -329,7 +329,10 @@ class PenstockWarning(UserWarning):
 
 
 class PartitioningWarning(PenstockWarning):
-    """A processor with a store gets records that are not in the partitions of their keys.
+    """A step gets records that are not in the partitions of their keys.
+
+    It is a processor with a store behind other keys, a join of streams that are partitioned in two ways, or a store
+    behind topics with different numbers of partitions. The last is known, and told, when an application starts.
 
     >>> import warnings
     >>> from penstock import PartitioningWarning, Stores, StreamsBuilder

@@ -20,7 +20,6 @@ from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.defaults import DEFAULT_KEY, DEFAULT_VALUE
 from penstock.plan.functions import caller, check_topic
-from penstock.plan.passes.partitioning import warn_of_misplaced
 from penstock.plan.sources import pattern_of
 from penstock.plan.timestamps import Timestamp, timestamp_of
 from penstock.plan.topology import Topology
@@ -352,11 +351,10 @@ class StreamsBuilder(GlobalSources):
     def build(self) -> Topology:
         """The finished topology.
 
-        Warns of processors with stores behind steps that change keys (``PartitioningWarning``), each in its own line.
+        Warns of processors with stores behind steps that change keys, and of joins of streams that are partitioned in
+        two ways (``PartitioningWarning``), each in its own line.
 
         Raises:
             TopologyError: it cannot be run as it is; the message says where and why.
         """
-        topology = Topology(self._graph.declared, self._graph.stores.values()).checked()
-        warn_of_misplaced(topology.declared)
-        return topology
+        return Topology(self._graph.declared, self._graph.stores.values()).checked()

@@ -17,6 +17,7 @@ from penstock.plan.processors import checked_builder, own_stores, processor_func
 from penstock.plan.sinks import sink_node
 from penstock.plan.sources import pattern_of
 from penstock.plan.timestamps import timestamp_of
+from penstock.processor import FixedKeyProcessor
 from penstock.serdes import Serde, of
 
 
@@ -27,6 +28,8 @@ class Declarations(KafkaNames):
         self._declared = list(declared)
         self._stores = {spec.name: spec for spec in stores}
         self._builders: dict[str, Any] = {}
+        self._told: set[str] = set()
+        """The warnings that were given of these steps."""
 
     def add_source(
         self,
@@ -76,7 +79,8 @@ class Declarations(KafkaNames):
         Args:
             name: the processor's name; a processor in front of it may ``forward(record, child=name)``.
             supplier: a ``Processor`` class, a ``ProcessorSupplier``, whose stores are added and connected, a function
-                that returns a new processor, or one of (record, context).
+                that returns a new processor, or one of (record, context). A ``FixedKeyProcessor`` class leaves keys as
+                they are; any other may change them, so a store behind it gives a ``PartitioningWarning``.
             parents: the names of the steps whose records it gets.
             key: the type of the keys that it forwards; by default that of its first parent.
             value: the type of the values.
@@ -86,8 +90,9 @@ class Declarations(KafkaNames):
         """
         above = self._parents(name, parents, "add_processor")
         own = [self._add_store(builder) for builder in own_stores(supplier)]
+        keeps_keys = key is None and isinstance(supplier, type) and issubclass(supplier, FixedKeyProcessor)
         return self._add(
-            nodes.Process(
+            (nodes.ProcessValues if keeps_keys else nodes.Process)(
                 name=self._new_name(name, "add_processor"),
                 parents=above,
                 where=caller(),
@@ -95,6 +100,7 @@ class Declarations(KafkaNames):
                 key=_type_of(above[0], "key", key, name),
                 value=_type_of(above[0], "value", value, name),
                 store_names=own,
+                is_by_hand=True,
             )
         )
 

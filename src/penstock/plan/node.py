@@ -292,8 +292,8 @@ class Node:
 
     @property
     def joined(self) -> tuple[Node, ...]:
-        """The steps whose equal keys must be in the same partition; none for steps that do not join."""
-        return ()
+        """The steps whose equal keys must be in the same partition: the sides of a join, or of a cogroup."""
+        return self.sides
 
     @property
     def also_behind(self) -> tuple[Node, ...]:

@@ -15,6 +15,7 @@ from penstock.plan.node import Node, StoreSpec
 from penstock.plan.nodes import DynamicSink, Repartition, Sink
 from penstock.plan.passes.copartition import Copartition, copartitions
 from penstock.plan.passes.overtaken import without_needless_announcements
+from penstock.plan.passes.partitioning import warn_of_misplaced, warn_of_uneven
 from penstock.plan.passes.stores import TableFacts, table_facts
 from penstock.plan.physical import SubTopology, sub_topologies
 from penstock.plan.rewriting import Expanded, Owned
@@ -111,7 +112,7 @@ class Topology(Declarations):
         is_new = any(new is not old for new, old in zip(declared, self._declared, strict=True)) or any(
             new is not old for new, old in zip(stores, self._stores.values(), strict=True)
         )
-        completed = Topology(declared, stores) if is_new else self
+        completed = self._of(declared, stores) if is_new else self
         check_types_of_topics(completed.declared, with_defaults=True)
         return completed
 
@@ -131,7 +132,7 @@ class Topology(Declarations):
         expanded = Expanded(topics)
         declared = expanded.of(self._declared)
         is_new = any(new is not old for new, old in zip(declared, self._declared, strict=True))
-        return Topology(declared, expanded.of(self._stores.values())).checked() if is_new else self
+        return self._of(declared, expanded.of(self._stores.values())).checked() if is_new else self
 
     def owned_by(self, application_id: str) -> Topology:
         """This topology with the topics of DataFrames and tables as an application calls them; itself if it has none.
@@ -142,7 +143,7 @@ class Topology(Declarations):
         if not self.has_outside:
             return self
         owned = Owned(application_id)
-        return Topology(owned.of(self._declared), owned.of(self._stores.values())).checked()
+        return self._of(owned.of(self._declared), owned.of(self._stores.values())).checked()
 
     @property
     def has_outside(self) -> bool:
@@ -164,7 +165,19 @@ class Topology(Declarations):
 
     @cached_property
     def _built(self) -> _Built:
-        return _Built(tuple(self._declared), self._stores.values())
+        built = _Built(tuple(self._declared), self._stores.values())
+        warn_of_misplaced(built.declared, self._told)
+        return built
+
+    def warn_of_uneven(self, partitions: Mapping[str, int]) -> None:
+        """Warn of stores behind topics with different numbers of partitions (``PartitioningWarning``)."""
+        warn_of_uneven(self.sub_topologies, partitions, self._told)
+
+    def _of(self, declared: Iterable[Node], stores: Iterable[StoreSpec]) -> Topology:
+        """The same topology with other steps, which gives no warning again."""
+        topology = Topology(declared, stores)
+        topology._told = self._told
+        return topology
 
     @property
     def declared(self) -> tuple[Node, ...]:

@@ -128,6 +128,7 @@ def layout_of(topology: Topology, log: Log, application_id: str = "") -> Layout:
         waiting = [sub for sub in waiting if sub not in stage]
     for copartition in topology.copartitions:
         copartition.check(partitions)
+    topology.warn_of_uneven(partitions)
     for topic in topology.sink_topics:
         if topic not in partitions and log.exists(topic):
             partitions[topic] = log.topic(topic).partitions

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from penstock.plan.columns import BOTH, KEY, NEITHER, Columns
 from penstock.plan.functions import Maker
-from penstock.plan.node import Node, Stores
+from penstock.plan.node import UNTRACED, Node, Stores
 from penstock.plan.nodes.tables import TableMapValues
 from penstock.plan.processors import ProcessorFunction
 from penstock.serdes import Serde
@@ -23,6 +23,8 @@ class Process(Node):
     store_names: list[str] = field(default_factory=list)
     """The stores that it is connected to: added ones, and those of tables. The list grows while the user connects more,
     and is complete when the topology is built."""
+    is_by_hand: bool = field(default=False, metadata=UNTRACED)
+    """Whether it was added by ``Topology.add_processor``."""
 
     method: ClassVar[str] = "process"
     changes_key: ClassVar[bool] = True

@@ -1,4 +1,5 @@
-"""Finds the topics that must have the same number of partitions, because a join by key reads them together."""
+"""Finds the topics that must have the same number of partitions, because a join by key, or an aggregation of several
+streams, reads them together."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from penstock.plan.node import Node
 
 @dataclass(frozen=True)
 class Copartition:
-    """A join, and the topics whose records meet in it."""
+    """A join, or an aggregation of several streams, and the topics whose records meet in it."""
 
     node: Node
     topics: tuple[str, ...]
@@ -20,10 +21,11 @@ class Copartition:
         """Raise ``TopologyError`` unless these topics have the same number of partitions, as far as it is known."""
         known = {topic: partitions[topic] for topic in self.topics if partitions.get(topic)}
         if len(set(known.values())) > 1:
+            what = "aggregation" if self.node.sides else "join"
             counts = ", ".join(f"{topic!r} has {count}" for topic, count in known.items())
             raise TopologyError(
-                f"the join {self.node.name!r} at {self.node.where} needs topics with the same number of partitions, so "
-                f"that equal keys meet in one task, but {counts}; send one side through repartition(partitions=...)"
+                f"the {what} {self.node.name!r} at {self.node.where} needs topics with the same number of partitions, "
+                f"so that equal keys meet in one task, but {counts}; send one side through repartition(partitions=...)"
             )
 
 
