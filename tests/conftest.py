@@ -167,10 +167,20 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.slow)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--kip", help="only the tests of one requirement, for example --kip 914-05")
+
+
+def _is_of(item: pytest.Item, requirement: str) -> bool:
+    return any(requirement in mark.args for mark in item.iter_markers("kip"))
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The longest files come first, and then those with slow tests: with ``--dist loadfile --no-loadscope-reorder`` no
     process is left alone with a long one in the end."""
+    if (requirement := config.getoption("--kip")) is not None:
+        items[:] = [item for item in items if _is_of(item, requirement)]
     slow = {_file(item) for item in items if item.get_closest_marker("slow") is not None}
     place = {f"tests/{name}": number for number, name in enumerate(_LONGEST)}
     others = {False: len(place) + 1, True: len(place)}

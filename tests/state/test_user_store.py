@@ -110,6 +110,7 @@ def shown(state: TaskState) -> dict[str, str]:
 
 @pytest.mark.kip("892-03")
 @pytest.mark.kip("892-06")
+@pytest.mark.kip("892-11")
 @pytest.mark.parametrize("kind", [InMemory, OldStore, SqliteStore, TransactionalDictStore])
 def test_writes_are_read_at_once_and_reach_the_users_store_when_they_are_committed(checkpoint, kind):
     state, own = opened(checkpoint, kind)

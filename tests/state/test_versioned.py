@@ -9,7 +9,7 @@ import pytest
 from penstock.settings import StateSettings
 from penstock.state.columns.rows import Keys
 from penstock.state.database import Database
-from penstock.state.kinds.versioned.puts import VersionedPuts
+from penstock.state.kinds.versioned.puts import VersionedPuts, repeated_deletions
 from penstock.state.kinds.versioned.store import NOT_PUT, VersionedStore, segment_interval_of
 from support.checkpoint import Checkpoint
 from support.rows import binary
@@ -79,6 +79,25 @@ def test_beyond_the_history_retention_only_a_latest_version_is_found():
         store.put_one(key, value, time)
     assert [as_of(store, time) for time in (19, 20, 50)] == [None, b"v10", b"v50"]
     assert [as_of(store, time, b"once") for time in (0, 19)] == [b"v0", b"v0"]
+
+
+@pytest.mark.kip("914-13")
+def test_a_version_before_the_history_is_not_put_even_if_its_key_has_none():
+    store = VersionedStore("s", history_retention=100)
+    store.put_one(b"j", b"j120", 120)
+    assert store.put_one(b"k", b"too late", 19) == NOT_PUT
+    assert store.get_one(b"k") is None
+    assert store.put_one(b"k", b"v20", 20) == LATEST
+    assert store.get_one(b"k") == (b"k", b"v20", 20, None)
+
+
+@pytest.mark.kip("914-13")
+def test_a_deletion_behind_a_version_before_the_history_deletes_nothing():
+    store = VersionedStore("s", history_retention=100)
+    store.put_one(b"j", b"j300", 300)
+    data = binary(b"too late", None)
+    skipped = repeated_deletions(store, Keys(binary(b"k")), np.zeros(2, np.int64), np.array([199, 301]), data)
+    assert skipped.tolist() == [False, True]
 
 
 @pytest.mark.kip("914-13")

@@ -156,6 +156,24 @@ def test_punctuations_are_counted(tmp_path: Path):
     assert found == {"task": 3, "thread": 3}
 
 
+@pytest.mark.kip("328-10")
+@pytest.mark.kip("328-12")
+def test_counts_of_late_records_are_given_at_info_and_how_late_they_and_full_the_buffers_are_at_debug(tmp_path: Path):
+    """As KIP-328 has it."""
+    at_info, at_debug = (
+        {m.name for m in Running(tmp_path / level, sessions(), metrics_recording_level=level).seen.metrics()}
+        for level in ("INFO", "DEBUG")
+    )
+    counts = {"late-record-drop-total", "late-record-drop-rate"}
+    measures = {f"record-lateness-{figure}" for figure in ("avg", "max")}
+    measures |= {
+        f"suppression-buffer-{of}-{figure}" for of in ("size", "count") for figure in ("current", "avg", "max")
+    }
+    assert counts <= at_info
+    assert not measures & at_info
+    assert counts | measures <= at_debug
+
+
 @pytest.mark.parametrize(
     ("level", "less", "more"),
     [("INFO", set(), {"DEBUG", "TRACE"}), ("DEBUG", {"INFO"}, {"TRACE"}), ("TRACE", {"INFO", "DEBUG"}, set())],

@@ -312,6 +312,16 @@ def test_a_changed_key_repartitions_under_the_name_that_is_given(run: Run):
 
 
 @pytest.mark.kip("655-05")
+def test_the_name_of_the_store_is_not_that_of_the_repartition_topic():
+    builder, stream = source(value=int)
+    named = Deduplicated.with_("seen", str, int).with_name("once")
+    stream.select_key(lambda key, value: str(value)).deduplicate_by_key("1 s", named).to("out")
+    topology = builder.build()
+    assert topology.internal_topics == {"once-repartition"}
+    assert "seen" in topology.facts.named()
+
+
+@pytest.mark.kip("655-05")
 def test_without_a_name_the_repartition_topic_gets_a_generated_one():
     for form, arguments in (("deduplicate_by_key", []), ("deduplicate_by_key_value", ["id"])):
         builder, stream = source()

@@ -102,6 +102,18 @@ def test_a_window_that_the_store_of_both_has_let_go_of_begins_anew_and_counts_as
     assert ran.counted("late-record-drop-total") == {}
 
 
+@pytest.mark.kip("328-11")
+def test_a_sliding_window_that_the_store_of_both_has_let_go_of_counts_as_expired_too(run: Run):
+    builder, both = visits_and_orders()
+    windows = SlidingWindows.of_time_difference_and_grace(10, 5)
+    both.windowed_by(windows).aggregate(str, value=str, store="both").to_stream().to("out")
+    rows = [("visits", "a", "x", 1), ("orders", "a", 7, 200_000), ("visits", "a", "y", 2)]
+    ran = run(builder, rows)
+    assert ran.counted("late-record-drop-total") == {}
+    assert ran.store("both") == [(windowed("a", 199_990, 200_000), "$7", 200_000)]
+    assert ran.counted("expired-window-record-drop-total") == {("both", "window"): 1}
+
+
 def test_in_unlimited_windows_nothing_is_too_old(run: Run):
     builder, both = visits_and_orders()
     both.windowed_by(UnlimitedWindows.of()).aggregate(str, value=str).to_stream().to("out")

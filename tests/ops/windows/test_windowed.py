@@ -1,5 +1,7 @@
 """Aggregations on windows of time: tumbling and hopping, with grace."""
 
+import logging
+
 import pytest
 
 from penstock import Materialized, StreamsBuilder, TimeWindows
@@ -10,6 +12,26 @@ def counts(windows, **given):
     builder, stream = source(value=str)
     stream.group_by_key().windowed_by(windows).count(**given).to_stream().to("out")
     return builder
+
+
+@pytest.mark.kip("328-01")
+@pytest.mark.parametrize(("time", "counted"), [(14, True), (15, False)])
+def test_a_window_is_open_until_stream_time_comes_to_its_end_and_grace(run: Run, time: int, counted: bool):
+    ran = run(counts(TimeWindows.of_size_and_grace(10, 5)), [("b", "x", time), ("a", "x", 9)])
+    expected = [(windowed("b", 10, 20), 1, time), (windowed("a", 0, 10), 1, 9)]
+    assert ran.output() == expected[: 1 + counted]
+
+
+@pytest.mark.kip("328-10")
+def test_late_records_are_logged_at_debug_and_not_above(run: Run, caplog: pytest.LogCaptureFixture):
+    rows = [("b", "x", 15), ("a", "x", 9)]
+    said = "KSTREAM-AGGREGATE-0000000002 drops topic in, partition 0, offset 1: expired-window"
+    for level in (logging.INFO, logging.DEBUG):
+        with caplog.at_level(level, "penstock"):
+            run(counts(TimeWindows.of_size_and_grace(10, 5)), rows).output()
+        assert {record.getMessage() for record in caplog.records if " drops " in record.getMessage()} == (
+            {said} if level == logging.DEBUG else set()
+        )
 
 
 def test_tumbling_windows_count_each_key_in_the_window_of_its_time(run: Run):

@@ -80,6 +80,19 @@ def test_late_records_create_extend_and_bridge_sessions(run: Run):
 
 
 @pytest.mark.kip("94-03")
+def test_a_record_exactly_a_gap_before_a_session_extends_it_and_one_further_back_does_not(run: Run):
+    rows = [("a", "1", 20), ("a", "2", 15), ("a", "3", 9)]
+    ran = run(texts(GAP_5, store="sessions"), rows)
+    assert ran.output() == [
+        (windowed("a", 20, 20), "1", 20),
+        (windowed("a", 20, 20), None, 20),
+        (windowed("a", 15, 20), "1,2", 20),
+        (windowed("a", 9, 9), "3", 9),
+    ]
+    assert ran.store("sessions") == [(windowed("a", 15, 20), "1,2"), (windowed("a", 9, 9), "3")]
+
+
+@pytest.mark.kip("94-03")
 def test_a_second_record_of_the_same_time_replaces_the_session_without_removing_it(run: Run):
     rows = [("a", "1", 10), ("a", "2", 10), ("a", "3", 12), ("a", "4", 12)]
     assert run(texts(GAP_5), rows).output() == [

@@ -82,6 +82,16 @@ def test_a_record_is_dropped_with_its_windows_and_nulls_are_dropped(run: Run):
     assert ran.dropped() == {(node, "expired-window"): 2, (node, "null-key"): 1, (node, "null-value"): 1}
 
 
+@pytest.mark.kip("328-01")
+@pytest.mark.parametrize(("time", "counted"), [(25, True), (26, False)])
+def test_a_window_is_open_as_long_as_stream_time_is_not_past_its_end_and_grace(run: Run, time: int, counted: bool):
+    """Kafka Streams closes it a millisecond later than other windows: its end is part of it."""
+    windows = SlidingWindows.of_time_difference_and_grace(10, 5)
+    ran = run(texts(windows), [("b", "x", time), ("a", "y", 20)])
+    expected = [(windowed("b", time - 10, time), "x", time), (windowed("a", 10, 20), "y", 20)]
+    assert ran.output() == expected[: 1 + counted]
+
+
 @pytest.mark.kip("328-02")
 def test_a_retention_shorter_than_twice_the_difference_and_grace_is_refused_with_the_numbers():
     builder = texts(TEN, materialized=Materialized.as_("store").with_retention(69))
