@@ -17,6 +17,7 @@ help:
 	@echo 'make chaos   programs under random kills; KILLS=500 SEED=7; KEEP=1 keeps the counts'
 	@echo 'make readers readers in four processes, and a program that is killed meanwhile; TRANSFERS=200000; KEEP=1'
 	@echo 'make outages programs over a Kafka broker that is killed, away, silent, full or moves; some 10 minutes'
+	@echo 'make mutations  breaks each point of the proposals, whose tests must notice; IDS="914 94-03"'
 	@echo 'make lint    ruff, mypy, and the English of README, docs and CHANGELOG'
 	@echo 'make bench   the benchmarks; BENCH="--quick W1 W8" for some of them, see BENCH=--help'
 	@echo 'make soak    an hour at 2,000 records a second; MINUTES=60; KEEP=1 keeps the figures'
@@ -88,6 +89,9 @@ docs: $(READY)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
 	@echo 'site/index.html is where it begins.'
 
+mutations: $(READY)
+	@$(BIN)/python scripts/mutations.py $(IDS)
+
 pictures: $(READY)
 	@$(BIN)/python scripts/plot.py
 	@$(BIN)/python scripts/screenshots.py
@@ -102,4 +106,4 @@ clean:
 	rm -rf .venv .venv.log .penstock/demo bench/runs build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: docs outages release-state dist pictures soak chaos readers help setup demo test quick lint bench lock clean
+.PHONY: mutations docs outages release-state dist pictures soak chaos readers help setup demo test quick lint bench lock clean
