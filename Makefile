@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 help:
 	@echo 'make setup   a virtual environment with everything needed, in .venv'
-	@echo 'make demo    a year of flights, as a stream, on Spark'
+	@echo 'make demo    a year of flights, as a stream, on Spark or without it'
 	@echo 'make test    all tests, $(JOBS) files at a time; JOBS=2 for less load'
 	@echo 'make quick   the tests that need no JVM and little time, some two minutes'
 	@echo 'make chaos   programs under random kills; KILLS=500 SEED=7; KEEP=1 keeps the counts'
@@ -74,7 +74,7 @@ MINUTES := 60
 soak: $(READY)
 	@$(BIN)/python -m bench.soak --minutes $(MINUTES) $(if $(KEEP),--keep)
 
-# An empty environment takes Spark, some 400 MB, from the package index.
+# An empty environment takes Spark, some 400 MB, from the package index; before that the program runs without it.
 dist: $(READY)
 	@rm -rf dist
 	@$(BIN)/python -m build --no-isolation --outdir dist . >dist.log 2>&1 || { cat dist.log; exit 1; }

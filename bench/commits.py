@@ -11,7 +11,7 @@ from bench.helper import Helper, answer
 from bench.plan import Plan
 from bench.report import Section, at_most, median, spread
 from bench.workloads import w1
-from penstock.engine.spark.start import start
+from penstock.engine.running.start import start
 from penstock.log.file.log import FileLog
 from penstock.progress import Progress
 

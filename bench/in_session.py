@@ -16,7 +16,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from bench.workloads import w1
-from penstock.engine.spark.start import start
+from penstock.engine.running.start import start
 from penstock.log.file.log import FileLog
 
 PROGRAMS = 3

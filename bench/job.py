@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from bench.workloads import TOPOLOGIES
-from penstock.engine.spark.arguments import AVAILABLE_NOW
+from penstock.engine.running.arguments import AVAILABLE_NOW
 from penstock.log.cluster import Kafka
 from penstock.log.file.log import FileLog
 

@@ -47,18 +47,22 @@ def _check_names(wheel: Path, source: Path) -> None:
 
 def _check_program(wheel: Path, empty: Path) -> None:
     venv.create(empty / "env", with_pip=True)
-    _run([str(empty / "env/bin/pip"), "install", "--quiet", "--disable-pip-version-check", f"{wheel}[spark]"], empty)
+    install = [str(empty / "env/bin/pip"), "install", "--quiet", "--disable-pip-version-check"]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     program = re.search(r"^```python\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)
     assert program is not None
-    (empty / "app.py").write_text(program[1])
     penstock = str(empty / "env/bin/penstock")
-    _run([penstock, "doctor"], empty)
-    _run([penstock, "topics", "produce", "lines", "--value", "str"], empty, "the quick fox\nthe lazy dog\n")
-    _run([penstock, "run", "app.py:topology", "--available-now"], empty)
-    found = _run([penstock, "topics", "cat", "counts"], empty)
-    if found != EXPECTED:
-        raise SystemExit(f"the README's program gives {found!r}, not {EXPECTED!r}")
+    for engine, what in (("local", str(wheel)), ("spark", f"{wheel}[spark]")):
+        _run([*install, what], empty)
+        folder = empty / engine
+        folder.mkdir()
+        (folder / "app.py").write_text(program[1])
+        _run([penstock, "doctor"], folder)
+        _run([penstock, "topics", "produce", "lines", "--value", "str"], folder, "the quick fox\nthe lazy dog\n")
+        _run([penstock, "run", "app.py:topology", "--available-now"], folder)
+        found = _run([penstock, "topics", "cat", "counts"], folder)
+        if found != EXPECTED:
+            raise SystemExit(f"the README's program gives {found!r} on engine {engine}, not {EXPECTED!r}")
 
 
 def _run(command: list[str], folder: Path, given: str = "") -> str:

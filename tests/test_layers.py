@@ -50,13 +50,15 @@ LAYERS = {
     "engine/commit": "engine/evolution engine/shared engine/timing log plan serdes state storage",
     "engine/operate": "engine/commit engine/shared log plan state storage",
     "engine/rescaling": "engine/commit engine/evolution engine/shared log plan serdes state storage",
-    "engine/slots": "engine/commit engine/operate engine/shared engine/task log plan state storage",
+    "engine/shipping": "plan serdes",
+    "engine/slots": "engine/commit engine/operate engine/shared engine/shipping engine/task log plan state storage",
+    "engine/running": "engine/commit engine/evolution engine/operate engine/shared engine/shipping engine/slots "
+    "engine/task log losses plan progress state storage",
     "engine": "engine/commit engine/evolution engine/operate engine/shared engine/task log plan state storage",
-    "engine/spark": "engine/commit engine/evolution engine/operate engine/shared engine/slots engine/task log losses "
-    "plan progress serdes state storage",
-    "engine/batch": "engine engine/commit engine/operate engine/shared engine/spark engine/task log losses ops plan "
-    "query serdes state state/kinds state_frames storage syncing",
-    "engine/children": "engine/batch engine/shared engine/spark log plan serdes storage",
+    "engine/spark": "engine/running engine/shipping engine/slots log plan serdes storage",
+    "engine/batch": "engine engine/commit engine/operate engine/running engine/shared engine/shipping engine/spark "
+    "engine/task log losses ops plan query serdes state state/kinds state_frames storage syncing",
+    "engine/children": "engine/batch engine/running engine/shared engine/shipping engine/spark log plan serdes storage",
     "query": "engine/commit engine/shared engine/task log plan serdes state storage",
     "watch": "engine/shared log losses query serdes storage",
     "losses": "",
@@ -65,22 +67,23 @@ LAYERS = {
     "dataframes": "engine/spark log serdes spark_python",
     "reading": "query serdes",
     "state_frames": "engine/spark query storage",
-    "testing": "dsl engine engine/lowering engine/shared engine/spark engine/task engine/timing log ops plan query "
-    "serdes state storage",
+    "testing": "dsl engine engine/lowering engine/running engine/shared engine/spark engine/task engine/timing log ops "
+    "plan query serdes state storage",
     "testing/chaos": "engine/commit engine/shared engine/spark log plan query storage",
-    "cli": "dsl engine engine/batch engine/commit engine/operate engine/rescaling engine/shared engine/spark log "
-    "losses plan progress query serdes spark_python state storage testing testing/chaos watch",
+    "cli": "dsl engine engine/batch engine/commit engine/operate engine/rescaling engine/running engine/shared "
+    "engine/spark log losses plan progress query serdes spark_python state storage testing testing/chaos watch",
 }
 """Each folder, and what it may import besides itself and the foundations. ``ops`` is every folder of ``ops``."""
 
 DOORS = {
     ("storage.py", "object_storage"): "open_storage(), for URLs",
-    ("plan/topology.py", "engine/spark"): "Topology.start(), for users",
+    ("plan/topology.py", "engine/running"): "Topology.start(), for users",
+    ("engine/running/start.py", "engine/spark"): "Spark, where it is the engine",
     ("plan/topology.py", "engine/batch"): "Topology.run_batch(), for users",
     ("dsl/dataframes.py", "engine/children"): "what the columns of a DataFrame are; KStream.to_dataframe(), for users",
-    ("engine/spark/start.py", "engine/children"): "the queries of a program, where it has some",
-    ("engine/spark/streams.py", "query"): "Streams.store(), for users",
-    ("engine/spark/streams.py", "watch"): "how Streams shows itself in notebooks",
+    ("engine/running/start.py", "engine/children"): "the queries of a program, where it has some",
+    ("engine/running/streams.py", "query"): "Streams.store(), for users",
+    ("engine/running/streams.py", "watch"): "how Streams shows itself in notebooks",
     ("engine/local.py", "query"): "the same without Spark",
 }
 """Imports inside functions, and for types, that go upwards: where users enter."""
@@ -92,7 +95,7 @@ DOORS_FOR_TYPES = {
     ("plan/topology.py", "progress"): "what Topology.start() takes",
     ("plan/topology.py", "state"): "what Topology.start() takes",
     ("plan/topology.py", "storage"): "what Topology.start() takes",
-    ("watch/notebook.py", "engine/spark"): "the Streams that is shown",
+    ("watch/notebook.py", "engine/running"): "the Streams that is shown",
 }
 """Imports for types alone that go upwards, and why."""
 

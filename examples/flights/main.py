@@ -1,4 +1,4 @@
-"""A year of flights as a stream on Spark: feed it, run it, sum it up.
+"""A year of flights as a stream: feed it, run it, sum it up.
 
 Run it: `python examples/flights/main.py [FOLDER]`; everything is kept in the folder, and made anew each time.
 """
@@ -16,7 +16,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import feed
 import summary
+from penstock.engine.running.engine import choice_of
 from penstock.metrics import Metric
+from penstock.settings import Settings
 from topology import topology
 
 COMMIT_BYTES = 1 << 20  # the whole year fits into one commit; small ones show how it goes on
@@ -44,7 +46,8 @@ def penstock() -> str:
 
 def run(console: Console, log: Path, state_dir: Path, records: int) -> Mapping[Metric, float]:
     """Process all that is in the log, and stop; the counters."""
-    console.print("Starting Spark ...")
+    said = choice_of(Settings.load(), None).said
+    console.print(said[0].upper() + said[1:])
     streams = topology.start(
         application_id="flights",
         log=log,

@@ -150,7 +150,7 @@ from penstock.timestamps import (
 
 if _TYPE_CHECKING:
     from penstock.engine.batch.result import BatchResult
-    from penstock.engine.spark.streams import Streams
+    from penstock.engine.running.streams import Streams
     from penstock.query.answers import FailureReason, QueryResult, StateQueryResult
     from penstock.query.application import ApplicationStores
 
@@ -316,7 +316,7 @@ _LATER = {
     "FailureReason": "penstock.query.answers",
     "QueryResult": "penstock.query.answers",
     "StateQueryResult": "penstock.query.answers",
-    "Streams": "penstock.engine.spark.streams",
+    "Streams": "penstock.engine.running.streams",
 }
 """For annotations only: importing these imports pyspark or databases, which Penstock itself does not."""
 

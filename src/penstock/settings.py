@@ -29,6 +29,7 @@ _REGISTRIES = ("http://", "https://", "mock://")
 MIB = 1 << 20
 GUARANTEES = ("exactly_once", "exactly_once_v2", "at_least_once")
 _CHOICES = {
+    "engine": ("auto", "spark", "local"),
     "processing_guarantee": GUARANTEES,
     "on_lost_records": ("fail", "skip"),
     "metrics_recording_level": RECORDING_LEVELS,
@@ -91,6 +92,7 @@ class SettingsArguments(TypedDict, total=False):
     """The settings as keywords of ``topology.start`` and the test driver; see :class:`Settings` for what they are."""
 
     log_dir: Path | str
+    engine: str
     schema_registry: str | None
     state_dir: Path | str | None
     checkpoint: str | None
@@ -143,6 +145,8 @@ class Settings:
         log_dir: the folder of the file log's topics.
         log: where the topics are instead: ``"kafka://host:9092"``, behind which librdkafka's options may stand as
             ``?name=value&...``, or another folder.
+        engine: what runs the application: ``"spark"``, or ``"local"`` for processes of this machine, without Spark and
+            Java. ``"auto"`` takes Spark where there is a session, or where PySpark and Java are installed.
         schema_registry: the URL of the schema registry of ``Avro``, ``Protobuf`` and ``JsonSchema`` where they name
             none; its options are variables ``PENSTOCK_SCHEMA_REGISTRY_...``.
         state_dir: the folder of this application's databases and, unless ``checkpoint`` says otherwise, its commits.
@@ -226,6 +230,7 @@ class Settings:
 
     log_dir: Path = Path(".penstock/log")
     log: str | None = field(default=None, repr=False)  # a URL may hold keys
+    engine: str = "auto"
     schema_registry: str | None = field(default=None, repr=False)
     state_dir: Path | None = None
     checkpoint: str | None = field(default=None, repr=False)  # a URL may hold keys

@@ -70,6 +70,11 @@ def test_a_java_that_will_not_do(penstock, folder, monkeypatch, script, found, r
 def test_no_java_at_all(penstock, monkeypatch):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "nowhere")
+    said = (
+        f"none on the PATH (No such file or directory): programs run without. Spark needs Java 17 or newer: {GET_JAVA}"
+    )
+    assert checks(penstock("doctor", "--json"))["Java"] == (True, said, "")
+    monkeypatch.setenv("PENSTOCK_ENGINE", "spark")
     ran = penstock("doctor")
     assert ran.code == 1
     assert ran.out[1:3] == [
@@ -107,10 +112,14 @@ def test_a_package_that_does_not_import(penstock, folder, monkeypatch):
 
 def test_without_spark_it_says_how_to_get_it_and_does_not_look_for_java(penstock, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspark", None)
+    install = f"{sys.executable} -m pip install 'penstock-streams[spark]'"
     ran = penstock("doctor", "--json")
-    assert ran.code == 1
+    assert ran.code == 0
     found = checks(ran)
-    assert found["pyspark"][2] == f"install it: {sys.executable} -m pip install 'penstock-streams[spark]'"
+    assert found["pyspark"] == (True, f"not installed, so programs run without Spark. For Spark: {install}", "")
+    monkeypatch.setenv("PENSTOCK_ENGINE", "spark")
+    ran = penstock("doctor", "--json")
+    assert (ran.code, checks(ran)["pyspark"][2]) == (1, f"install it: {install}")
     assert found.keys() & {"Java", "Spark's Python", "Spark's classes"} == set()
 
 

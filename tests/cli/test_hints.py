@@ -23,7 +23,7 @@ OTHER_TOOLS = re.compile(r"kafka-[\w-]+ [^`)]*|-m pip [^`)]*")
 READ_BY = {
     "cli/config.py": ["run"],
     "engine/shared/program.py": ["run", "batch"],
-    "engine/spark/arguments.py": ["run", "batch"],
+    "engine/running/arguments.py": ["run", "batch"],
     "query/guard.py": ["run", "serve", "ui"],
     "query/server.py": ["serve", "ui"],
     "watch/topics.py": ["ui"],

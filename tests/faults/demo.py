@@ -25,7 +25,7 @@ def main() -> None:
     if mode == "--fill":
         feed.fill(Path(folder) / "log", feed.read()[0])
         return
-    run = {"--local": program.run_local, "--spark": program.run_on_spark}[mode]
+    run = program.MODES[mode]
     run(Path(folder), flights.topology, **SETTINGS)
     print("done", flush=True)
 

@@ -43,10 +43,10 @@ class Program(processes.Program):
     """One start of a program of this folder."""
 
     def __init__(self, folder: Path, mode: str, script: Path = _PROGRAM, **environment: str):
-        on_spark = mode == "--spark"
-        if on_spark:  # else it would be done before anything could be killed
+        has_slots = mode in ("--spark", "--slots")
+        if has_slots:  # else it would be done before anything could be killed
             environment = {"PENSTOCK_COMMIT_INTERVAL": "150 ms", **environment}
-        super().__init__([str(script), str(folder), mode], is_forked=not on_spark, **environment)
+        super().__init__([str(script), str(folder), mode], is_forked=not has_slots, **environment)
 
 
 def run_to_the_end(folder: Path, mode: str, kinds: list[str], kills: int, seed: int, script: Path = _PROGRAM) -> int:
@@ -56,7 +56,7 @@ def run_to_the_end(folder: Path, mode: str, kinds: list[str], kills: int, seed: 
     for _ in range(_MOST_STARTS):
         running = Program(folder, mode, script)
         if killed < kills:
-            killed += _kill_some(running, rng, kinds, kills - killed, 0.3 if mode == "--spark" else 0.03)
+            killed += _kill_some(running, rng, kinds, kills - killed, 0.03 if mode == "--local" else 0.3)
         if running.wait():
             return killed
     raise AssertionError(f"not done after {_MOST_STARTS} starts")

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from penstock import JoinWindows, StreamsBuilder, Suppressed, TimeWindows, Topology, consume, produce
 from penstock.engine.local import LocalApplication
-from penstock.engine.spark.arguments import AVAILABLE_NOW
-from penstock.engine.spark.start import start
+from penstock.engine.running.arguments import AVAILABLE_NOW
+from penstock.engine.running.start import start
 from penstock.log.base import TopicInfo
 from penstock.log.cluster import Kafka
 from penstock.log.kafka.log import KafkaLog

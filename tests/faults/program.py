@@ -142,6 +142,11 @@ def run_on_spark(folder: Path, topology: Topology | None = None, **more: Any) ->
     streams.await_termination()
 
 
+def run_in_slots(folder: Path, topology: Topology | None = None, **more: Any) -> None:
+    """The same without Spark."""
+    run_on_spark(folder, topology, engine="local", **more)
+
+
 def _session() -> Any:
     """A session on the master that the variable SPARK_MASTER names; None for Penstock's own."""
     master = os.environ.get("SPARK_MASTER")
@@ -155,12 +160,16 @@ def _session() -> Any:
     return builder.config("spark.log.level", "OFF").getOrCreate()
 
 
+MODES = {"--local": run_local, "--slots": run_in_slots, "--spark": run_on_spark}
+"""How a program can run: in one process, in slots of this machine, in slots on Spark."""
+
+
 def main() -> None:
     folder, mode, *rest = sys.argv[1:]
     if mode == "--fill":
         fill(FileLog(Path(folder) / "log"), int(rest[0]))
     else:
-        {"--local": run_local, "--beside": run_beside, "--spark": run_on_spark}[mode](Path(folder))
+        {**MODES, "--beside": run_beside}[mode](Path(folder))
         print("done", flush=True)
 
 

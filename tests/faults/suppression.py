@@ -29,4 +29,4 @@ def topology() -> Topology:
 
 
 if __name__ == "__main__":
-    {"--local": program.run_local, "--spark": program.run_on_spark}[sys.argv[2]](Path(sys.argv[1]), topology())
+    program.MODES[sys.argv[2]](Path(sys.argv[1]), topology())

@@ -1,4 +1,4 @@
-"""Crashes at named points of slots and drivers on Spark: outputs and state equal those of an undisturbed run."""
+"""Crashes at named points of slots and drivers, on Spark and without: outputs and state equal an undisturbed run's."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import pytest
 pytestmark = [pytest.mark.slow, pytest.mark.kip("892-13")]
 
 
-def test_crashes_inside_slots_and_the_driver_on_spark_change_nothing(
-    small_base: Path, small_undisturbed: dict[str, Any], tmp_path: Path
+@pytest.mark.parametrize("mode", ["--spark", "--slots"])
+def test_crashes_inside_slots_and_the_driver_change_nothing(
+    mode: str, small_base: Path, small_undisturbed: dict[str, Any], tmp_path: Path
 ) -> None:
     folder = harness.copy_of(small_base, tmp_path)
-    harness.run_with_crashes_at(folder, "--spark", ["after-delta", "during-publish", "after-local-commit"], 3)
+    harness.run_with_crashes_at(folder, mode, ["after-delta", "during-publish", "after-local-commit"], 3)
     assert harness.outcome(folder) == small_undisturbed

@@ -42,7 +42,7 @@ from penstock import (
 from penstock.calls import kind_of
 from penstock.engine.operate.lifecycle import Lifecycle
 from penstock.engine.operate.restores import check_listener
-from penstock.engine.spark.arguments import check_arguments
+from penstock.engine.running.arguments import check_arguments
 from penstock.serdes import Serde
 from penstock.settings import Settings
 from penstock.testing import TopologyTestDriver

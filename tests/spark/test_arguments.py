@@ -14,8 +14,8 @@ import pytest
 from pyspark.sql import types as spark_types
 
 from penstock import StreamsBuilder, produce, produce_columns, write
+from penstock.engine.shipping.shipping import dumps
 from penstock.engine.spark import jvm, streams
-from penstock.engine.spark.shipping import dumps
 from penstock.errors import ConfigError, PenstockError, TopologyError
 from penstock.log.memory import MemoryLog
 

@@ -18,7 +18,7 @@ from typing import Annotated, NamedTuple, NotRequired, Optional, TypedDict
 import msgspec
 
 from penstock import StreamsBuilder
-from penstock.engine.spark.shipping import dumps
+from penstock.engine.shipping.shipping import dumps
 from penstock.serdes import of
 from penstock.testing import TopologyTestDriver
 
@@ -105,7 +105,7 @@ sys.stdout.buffer.write(dumps((topology, values)))
 
 SLOT = """
 import sys
-from penstock.engine.spark.shipping import loads
+from penstock.engine.shipping.shipping import loads
 from penstock.testing import TopologyTestDriver
 
 topology, values = loads(sys.stdin.buffer.read())
@@ -147,7 +147,7 @@ BY_NAME = """
 import enum, functools, itertools, sys, typing, weakref
 from dataclasses import dataclass
 
-from penstock.engine.spark.shipping import dumps
+from penstock.engine.shipping.shipping import dumps
 
 CALLS = []
 
@@ -288,7 +288,7 @@ sys.stdout.buffer.write(dumps(CASES))
 
 CALL = """
 import sys
-from penstock.engine.spark.shipping import loads
+from penstock.engine.shipping.shipping import loads
 
 for name, (function, expected) in loads(sys.stdin.buffer.read()).items():
     print(name, "is as it was" if function() == expected else f"gives {function()}")

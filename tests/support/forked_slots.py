@@ -14,18 +14,18 @@ from typing import Any
 
 import msgspec
 
+from penstock.engine.shipping.shipping import dumps, loads
 from penstock.engine.slots import links
 from penstock.engine.slots.links import Address
 from penstock.engine.slots.placement import Executor
 from penstock.engine.slots.slot import EXECUTOR_STATE_DIR, Place, Program, serve
-from penstock.engine.spark.shipping import dumps, loads
 from penstock.errors import SparkLostError
 
 HALF_AN_ANSWER = "TESTS_HALF_AN_ANSWER"
 """A variable of slots: a file, and the number of the signal that the first of them sends itself in its first answer."""
 
 _forks = multiprocessing.get_context("forkserver")
-_forks.set_forkserver_preload(["penstock", "penstock.engine.slots.slot", "penstock.engine.spark.shipping"])
+_forks.set_forkserver_preload(["penstock", "penstock.engine.slots.slot", "penstock.engine.shipping.shipping"])
 
 
 class ForkedHost:
@@ -38,7 +38,7 @@ class ForkedHost:
     """
 
     bind = name = "127.0.0.1"
-    cores = 2
+    why_late = "they are late"
 
     def __init__(self, slots: int = 2):
         self.slots = slots

@@ -31,7 +31,7 @@ _PYTHON = (3, 11)
 _JAVA = 17
 _CLUSTER_PATIENCE = "10 seconds"
 _PACKAGES = ("pyspark", "pyarrow", "rocksdict")
-_EXTRAS = {"pyspark": "spark"}
+_GET_SPARK = f"{sys.executable} -m pip install 'penstock-streams[spark]'"
 _GET_JAVA = (
     "install one (Debian and Ubuntu: sudo apt-get install openjdk-17-jre-headless; Fedora: sudo dnf install "
     "java-21-openjdk-headless; macOS: brew install openjdk@21) or point JAVA_HOME at the folder of one"
@@ -58,7 +58,8 @@ class Check(NamedTuple):
 def doctor(context: click.Context, log_dir: Path | None, state_dir: Path | None, as_json: bool) -> None:
     """Check what a run needs, and say what to do.
 
-    Looks at Python, Java, the packages and the folders; ends with exit code 1 when something is missing.
+    Looks at Python, Java, the packages and the folders; ends with exit code 1 when something is missing. The setting
+    engine says whether Spark has to be there.
 
     \b
     Examples:
@@ -85,13 +86,15 @@ def _print(check: Check) -> None:
 
 
 def _checks(settings: Settings) -> Iterator[Check]:
-    has_spark = find_spec("pyspark") is not None
+    has_spark, wants_spark = find_spec("pyspark") is not None, settings.engine == "spark"
     yield python()
     if has_spark:
-        yield java()
+        yield java(wants_spark)
         yield temporary_files()
         yield from limits()
-    for name in _PACKAGES:
+    if not has_spark and not wants_spark:
+        yield Check("pyspark", f"not installed, so programs run without Spark. For Spark: {_GET_SPARK}")
+    for name in _PACKAGES[not has_spark and not wants_spark :]:
         yield package(name)
     if has_spark:
         yield sparks_python()
@@ -111,15 +114,16 @@ def python() -> Check:
     return Check("Python", found, "Penstock needs Python 3.11 or newer: make a virtual environment with one")
 
 
-def java() -> Check:
-    """Check that the Java Spark would use exists and is new enough."""
+def java(is_needed: bool) -> Check:
+    """Check that the Java Spark would use exists, if it is needed, and is new enough."""
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home, "bin", "java")) if home else "java"
     where = f"{command}, by JAVA_HOME" if home else "on the PATH"
     try:
         ran = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
     except OSError as error:
-        return Check("Java", f"none {where} ({error.strerror})", f"Spark needs Java {_JAVA} or newer: {_GET_JAVA}")
+        found, remedy = f"none {where} ({error.strerror})", f"Spark needs Java {_JAVA} or newer: {_GET_JAVA}"
+        return Check("Java", found, remedy) if is_needed else Check("Java", f"{found}: programs run without. {remedy}")
     match = re.search(r'version "((?:1\.)?(\d+)[^"]*)"', ran.stderr + ran.stdout)
     if match is None:
         said = (ran.stderr or ran.stdout).strip().partition("\n")[0]
@@ -159,8 +163,8 @@ def package(name: str) -> Check:
     try:
         import_module(name)
     except ModuleNotFoundError as error:
-        given = f"'penstock-streams[{_EXTRAS[name]}]'" if name in _EXTRAS else name
-        return Check(name, f"cannot be imported: {error}", f"install it: {sys.executable} -m pip install {given}")
+        remedy = _GET_SPARK if name == "pyspark" else f"{sys.executable} -m pip install {name}"
+        return Check(name, f"cannot be imported: {error}", f"install it: {remedy}")
     except Exception as error:  # wheels for another machine raise many kinds of errors
         remedy = f"install it again: {sys.executable} -m pip install --force-reinstall {name}"
         return Check(name, f"cannot be imported: {type(error).__name__}: {error}", remedy)

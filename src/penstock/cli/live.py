@@ -14,7 +14,7 @@ from penstock.errors import PenstockError
 from penstock.log.open import open_log
 
 if TYPE_CHECKING:
-    from penstock.engine.spark.streams import Streams
+    from penstock.engine.running.streams import Streams
     from penstock.watch.figures import Application
 
 _COLUMNS = (

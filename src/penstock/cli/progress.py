@@ -19,7 +19,7 @@ from penstock.progress import Progress as Commit
 
 if TYPE_CHECKING:  # the engine needs pyspark, which only `penstock run` may import
     from penstock.engine.operate.restores import RestoreProgress
-    from penstock.engine.spark.streams import Streams
+    from penstock.engine.running.streams import Streams
 
 _LINE_SECONDS = 5.0
 _LOOK_SECONDS = 0.5

@@ -1,4 +1,4 @@
-"""``penstock run``: runs a program on Spark, from its start to a clean stop."""
+"""``penstock run``: runs a program, on Spark or without it, from its start to a clean stop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType, TracebackType
@@ -40,7 +39,7 @@ from penstock.settings import Settings
 from penstock.watch.server import check_installed
 
 if TYPE_CHECKING:  # importing pyspark takes long
-    from penstock.engine.spark.streams import Streams
+    from penstock.engine.running.streams import Streams
 
 AVAILABLE_NOW = "available-now"
 _LOOK_SECONDS = 0.1
@@ -66,6 +65,11 @@ _ABORTED, _TERMINATED = 130, 143
     type=click.IntRange(min=1),
     envvar="PENSTOCK_SLOTS",
     help="How many processes work at once. [default: one a core]",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "spark", "local"]),
+    help="Spark, or processes of this machine without Spark. [default: auto, Spark where it is installed]",
 )
 @click.option("--serve", is_flag=True, envvar="PENSTOCK_SERVE", help="Answer questions about its state over HTTP.")
 @click.option("--serve-port", type=click.IntRange(0, 65535), help="For --serve; 0 takes a free port. [default: 8092]")
@@ -95,7 +99,10 @@ def run(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Run a program on Spark.
+    """Run a program.
+
+    It runs on Spark where PySpark and Java are installed, and else in processes of this machine. The first line says
+    which, and why.
 
     It runs until Ctrl-C, or with --available-now until all present records are processed.
 
@@ -112,6 +119,7 @@ def run(
       penstock run app.py
       penstock run app.py:topology --available-now
       penstock run jobs.flights:late --application-id late --slots 2 --on-error dead_letter:failed
+      penstock run app.py --engine local
       penstock run app.py --ui
       penstock run app.py --ui --host 0.0.0.0 --token-file token
       penstock run app.py --live
@@ -366,10 +374,9 @@ class _Run:
             yield
 
     def _start(self, topology: Topology, arguments: dict[str, Any]) -> Streams:
-        from penstock.engine.spark.start import start
+        from penstock.engine.running.start import start
 
-        tell = partial(self._states.put, "starting Spark ...")
-        return start(topology, on_progress=self._commits.put, on_spark=tell, **arguments)
+        return start(topology, on_progress=self._commits.put, on_engine=self._states.put, **arguments)
 
     def _stop(self, streams: Streams) -> None:
         """After SIGTERM, give up a long commit: a process that does not end soon is killed."""

@@ -35,7 +35,7 @@ def _run_local(topology: Topology, folder: Path, settings: Settings, databases: 
 
 
 def _run_on_spark(topology: Topology, folder: Path, settings: Settings, databases: Path) -> None:
-    from penstock.engine.spark.start import start
+    from penstock.engine.running.start import start
 
     own = ("log", "log_dir", "state_dir", "checkpoint", "origins")
     streams = start(

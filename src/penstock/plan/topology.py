@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from penstock.durations import Duration
     from penstock.engine.batch.result import BatchResult
     from penstock.engine.operate.lifecycle import StateListener, UncaughtExceptionHandler
-    from penstock.engine.spark.streams import Streams
+    from penstock.engine.running.streams import Streams
     from penstock.log.base import Log
     from penstock.log.cluster import Kafka
     from penstock.progress import Progress
@@ -296,7 +296,7 @@ class Topology(Declarations):
             TopicNotFoundError: a source topic does not exist.
             AlreadyRunningError: another program runs under this application id.
         """
-        from penstock.engine.spark.start import start
+        from penstock.engine.running.start import start
 
         listener = state_restore_listener
         given = (application_id, log, spark, trigger, slots, on_progress)

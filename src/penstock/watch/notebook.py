@@ -10,7 +10,7 @@ from penstock.notebooks import html_table
 from penstock.watch.figures import Application
 
 if TYPE_CHECKING:
-    from penstock.engine.spark.streams import Streams
+    from penstock.engine.running.streams import Streams
 
 _COLUMNS = ("step", "records/s", "records", "left out", "held back", "rows of state")
 

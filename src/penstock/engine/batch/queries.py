@@ -9,7 +9,7 @@ from typing import Any
 from penstock.engine.batch.arguments import Columns, check_partitions, check_topic
 from penstock.engine.batch.names import BatchName
 from penstock.engine.batch.run import Role, run_batch
-from penstock.engine.spark.arguments import settings_of
+from penstock.engine.running.arguments import settings_of
 from penstock.engine.spark.checkpoints import query_of_this_batch
 from penstock.errors import ConfigError
 from penstock.log.base import Log

@@ -26,8 +26,8 @@ from penstock.engine.batch.names import BatchName
 from penstock.engine.batch.planning import Plan, counts_of
 from penstock.engine.batch.result import BatchResult, quiet
 from penstock.engine.batch.stages import SparkStages
+from penstock.engine.running.arguments import check_folders, settings_of
 from penstock.engine.shared.work import TaskDone
-from penstock.engine.spark.arguments import check_folders, settings_of
 from penstock.engine.spark.private import is_classic
 from penstock.engine.spark.session import work_with_this_python
 from penstock.errors import ConfigError

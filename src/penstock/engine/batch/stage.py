@@ -28,7 +28,7 @@ from penstock.engine.batch.task import BatchTask
 from penstock.engine.shared.layout import TaskId, global_place
 from penstock.engine.shared.manifest import TaskEntry
 from penstock.engine.shared.work import TaskWork
-from penstock.engine.spark.shipping import loads
+from penstock.engine.shipping.shipping import loads
 from penstock.engine.task.reader import Reader
 from penstock.errors import ConfigError, ProcessingError, SerdeError, TopologyError
 from penstock.log.open import open_log

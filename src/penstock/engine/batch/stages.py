@@ -23,8 +23,8 @@ from penstock.engine.batch.result import BatchResult, told_in
 from penstock.engine.batch.rows import ENDED, ERROR, FIGURES, IN_SPARK, SENT, SORTED_BY
 from penstock.engine.batch.stage import serve
 from penstock.engine.shared.work import TaskDone
+from penstock.engine.shipping.shipping import dumps
 from penstock.engine.spark.private import is_classic
-from penstock.engine.spark.shipping import dumps
 from penstock.errors import ConfigError, PenstockError, ProcessingError
 from penstock.plan.physical import SubTopology
 

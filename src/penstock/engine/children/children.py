@@ -13,9 +13,9 @@ from penstock.engine.children.jdbc import DatabaseSink
 from penstock.engine.children.query import Query
 from penstock.engine.children.sink import MergingSink, SinkQuery
 from penstock.engine.children.source import SourceQuery
+from penstock.engine.running.child_queries import ChildQueries
 from penstock.engine.shared.children import FAILED, RUNNING, Child, ChildNotes
 from penstock.engine.spark import private
-from penstock.engine.spark.child_queries import ChildQueries
 from penstock.engine.spark.job import is_alive, is_local
 from penstock.engine.spark.log_option import option_of, place_of
 from penstock.errors import ConfigError, PenstockError

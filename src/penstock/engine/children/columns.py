@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.engine.batch.result import quiet
+from penstock.engine.shipping.shipping import dumps, loads
 from penstock.engine.spark.frame_types import arrow_schema
-from penstock.engine.spark.shipping import dumps, loads
 from penstock.errors import ConfigError
 from penstock.plan.dataframes import TableTarget
 from penstock.serdes import Serde

@@ -335,7 +335,8 @@ class Coordinator:
             raise CommitError(
                 f"commit {self.manifest.commit + 1} of application {self.application_id!r} failed "
                 f"{len(_PAUSES) + 1} times, the last time because {error}; everything up to commit "
-                f"{self.manifest.commit} is safe. Look for the cause in the logs of Spark's executors and start again"
+                f"{self.manifest.commit} is safe. Look for the cause in the warnings before this, or in the logs of "
+                "Spark's executors, and start again"
             ) from error
 
     def _new_attempt(self, ends: Ends, advances: Advances, attempts: Callable[..., Attempt]) -> Attempt:

@@ -73,7 +73,8 @@ class Host(Protocol):
     name: str
     """The name under which they find it."""
     slots: int
-    cores: int
+    why_late: str
+    """Why slots may not come, and what to do."""
 
     @property
     def homes(self) -> list[Executor]:
@@ -323,9 +324,7 @@ class SlotSessions(StageRunner):
                 raise LinkLostError("the job of the slots has ended")
             elif time.monotonic() > deadline:
                 raise LinkLostError(
-                    f"{len(self._links)} of {self.slots} slots came within {patience:g} s: each of "
-                    f"them keeps one of Spark's {self._host.cores} cores, and other work may have the rest; end that, "
-                    "or start with fewer slots"
+                    f"{len(self._links)} of {self.slots} slots came within {patience:g} s: {self._host.why_late}"
                 )
 
     def _are_together(self) -> bool:

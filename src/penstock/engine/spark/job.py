@@ -16,11 +16,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from penstock.engine.shipping.shipping import loads
 from penstock.engine.slots.links import Address
 from penstock.engine.slots.placement import Executor, Placement
+from penstock.engine.slots.processes import ENVIRONMENT
 from penstock.engine.slots.slot import Place, Program, serve
 from penstock.engine.spark import private
-from penstock.engine.spark.shipping import loads
 from penstock.errors import SparkLostError
 
 _log = logging.getLogger(__name__)
@@ -37,15 +38,6 @@ _FULL_SECONDS = 600.0
 _LOCALHOST = "127.0.0.1"
 """Where slots find a driver that is the only machine, whatever names it has."""
 
-_ENVIRONMENT = {
-    # numpy and Arrow use arrays of some hundred kilobytes: without this glibc maps and unmaps each of them
-    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
-    "MALLOC_TRIM_THRESHOLD_": str(512 << 20),
-    # there are as many slots as cores
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-}
-
 
 class SparkHost:
     """Starts the application's slots on Spark.
@@ -58,7 +50,10 @@ class SparkHost:
 
     def __init__(self, context: Any, application_id: str, program: bytes, slots: int, copies: bool = False):
         self.slots = slots
-        self.cores = int(context.defaultParallelism)
+        self.why_late = (
+            f"each of them keeps one of Spark's {int(context.defaultParallelism)} cores, and other work may have the "
+            "rest; end that, or start with fewer slots"
+        )
         conf = context.getConf()
         driver = conf.get("spark.driver.host", "localhost")
         self.name = _LOCALHOST if is_local(context) else driver
@@ -198,7 +193,7 @@ class SlotGraph:
     def _slot(self, slot: int, body: Callable[[int], str]) -> Any:
         """Return the RDD of one slot."""
         context = self._context
-        own = {**_ENVIRONMENT, "PENSTOCK_SLOT": f"slot-{slot}"}
+        own = {**ENVIRONMENT, "PENSTOCK_SLOT": f"slot-{slot}"}
         before = {name: context.environment.get(name) for name in own}
         context.environment.update(own)
         try:

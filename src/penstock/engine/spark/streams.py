@@ -1,499 +1,55 @@
-"""The handle of a running application on Spark: it connects the slots and the loop that makes the commits."""
+"""Spark as the engine of an application, whose handle is ``Streams``."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from penstock.calls import refuse_result
-from penstock.durations import Duration, to_ms
-from penstock.engine.commit.coordinator import CommitDone, Coordinator
-from penstock.engine.commit.current import CurrentCommits
-from penstock.engine.commit.loop import CommitLoop
-from penstock.engine.commit.opening import Ends, Opened, open_application, reopened
-from penstock.engine.commit.source_times import SourceTimes
-from penstock.engine.evolution.matching import NO_WISHES, Wishes
-from penstock.engine.operate.close_options import CloseOptions, GroupOperation, timeout_of
-from penstock.engine.operate.lifecycle import (
-    Lifecycle,
-    State,
-    StateListener,
-    UncaughtExceptionHandler,
-    check_callable,
-    clean_up,
-)
-from penstock.engine.operate.lock import ApplicationLock
-from penstock.engine.operate.restores import RestoreProgress, Restores, check_listener
-from penstock.engine.shared.key_metadata import Headers, key_metadata
-from penstock.engine.shared.places import KeyQueryMetadata, Places, SlotPlace
-from penstock.engine.shared.program import ProgramFile
-from penstock.engine.slots.sessions import SlotSessions
-from penstock.engine.slots.slot import Program
-from penstock.engine.spark.arguments import AVAILABLE_NOW
-from penstock.engine.spark.child_queries import ChildQueries
+from penstock.engine.running.streams import Streams as Streams
+from penstock.engine.spark import jvm
 from penstock.engine.spark.job import SparkHost, is_alive
 from penstock.engine.spark.output import SPARK_OUTPUT
-from penstock.engine.spark.session import context_for, default_slots, session_on, stop_context
-from penstock.engine.spark.shipping import dumps
-from penstock.engine.task.live import LiveTasks
-from penstock.errors import CommitError, ConfigError, PenstockError
-from penstock.java_names import KafkaNames
-from penstock.log.base import Log
-from penstock.losses import LossCounter
-from penstock.metrics import Metric, Rates, figures_of, readable
-from penstock.plan.sinks import Partitioner
-from penstock.plan.topology import Topology
-from penstock.progress import Progress
-from penstock.settings import Settings
-from penstock.state.interface import IsolationLevel
-from penstock.state.restoring import StateRestoreListener
-from penstock.storage import open_storage
-
-if TYPE_CHECKING:
-    from penstock.query.answers import StateQueryResult
-    from penstock.query.application import ApplicationStores
-    from penstock.query.typed import StateQueryRequest
+from penstock.engine.spark.session import begin_jvm, context_for, default_slots, session_on, stop_context
 
 
-class Streams(KafkaNames):
-    """A running application; what ``topology.start`` returns.
+class SparkEngine:
+    """Runs slots in one long job of Spark.
 
-    It can be used in a ``with`` block, which stops it at the end.
-
-    >>> def run(topology):
-    ...     with topology.start(application_id="shop", commit_interval="100 ms") as streams:
-    ...         streams.process_all_available()
-    ...         print(streams.last_progress, streams.store("sold").get("tea"))
+    Args:
+        spark: the user's session, if any; by default the active one, else a new local one.
+        log_file: where a new session keeps its log.
     """
 
-    def __init__(
-        self,
-        topology: Topology,
-        application_id: str,
-        settings: Settings,
-        log: Log,
-        spark: Any | None,
-        trigger: Duration | None,
-        slots: int | None,
-        on_progress: Callable[[Progress], None] | None,
-        program: ProgramFile | None = None,
-        on_spark: Callable[[], None] | None = None,
-        state_restore_listener: StateRestoreListener | None = None,
-        lifecycle: Lifecycle | None = None,
-        wishes: Wishes = NO_WISHES,
-        children: ChildQueries | None = None,
-    ):
-        self.application_id = application_id
-        self.topology = topology
-        self.settings = settings
-        self.log = log
-        self.last_progress: Progress | None = None
-        self._listeners = [on_progress] if on_progress else []
-        self._life = lifecycle or Lifecycle()
-        self._wishes = wishes
-        self._children = children or ChildQueries()
-        self._ending = threading.Lock()
-        self._stopped = False
-        self._is_closed = False
-        """Whether the user has stopped it. An application that ended on its own still shows its stores."""
-        self._total = 0
-        self._restores = Restores(application_id, state_restore_listener)
-        self._resources: list[Callable[[], None]] = []
-        self._opening = threading.Lock()
-        self._stores: ApplicationStores | None = None
-        self._life.to(State.REBALANCING)
-        try:
-            self._open(spark, slots, program, on_spark)
-            self._losses = LossCounter(application_id, self._coordinator.manifest.metrics)
-            self._rates = Rates(self._labelled())
-            self._times = SourceTimes(self._coordinator.topology)
-            self._loop = self._commit_loop(trigger)
-            self._slots.on_lost = self._lost_slot
-            if self._children.now():
-                self._children.on_failure = self._loop.wake
-                self._children.begin(self.spark, self._coordinator.opened.storage, trigger == AVAILABLE_NOW)
-            self._loop.start()
-        except BaseException as error:
-            self._life.ends(error if isinstance(error, PenstockError) else CommitError(str(error)))
-            self._release()
-            raise
+    name = "spark"
 
-    # --- starting ------------------------------------------------------------------------------------------------
-
-    def _commit_loop(self, trigger: Duration | None) -> CommitLoop:
-        interval = self.settings.commit_interval if trigger in (None, AVAILABLE_NOW) else to_ms(trigger, "trigger")
-        return CommitLoop(
-            self._coordinator,
-            interval / 1000,
-            trigger == AVAILABLE_NOW,
-            self._report,
-            self._check_slots,
-            self._life.goes_on_after,
-            self._ended,
-            self._take_up_topics,
-            self._children.bring_in if self._children.now() else None,
-            self._children.take_out,
-        )
-
-    def _open(
-        self, spark: Any | None, slots: int | None, program: ProgramFile | None, on_spark: Callable[[], None] | None
-    ) -> None:
-        state_dir = self.settings.state_dir
-        assert state_dir is not None
-        lock = ApplicationLock(state_dir, self.application_id)
-        self._resources.append(lock.release)
-        self._children.prepare()
-        storage = open_storage(self.settings.checkpoint or str(state_dir / "checkpoint"))
-        given = self.topology, self.application_id, self.settings, self.log
-        opened = open_application(*given, storage, program, self._wishes)
-        self._resources.append(opened.log.close)
-        packed = self._packed(opened)  # before Spark starts, so that the user sees early what cannot be pickled
-        if on_spark is not None:
-            on_spark()
+    def __init__(self, spark: Any | None, application_id: str, log_file: Path):
+        self.is_own = False
         self._session = spark
-        self._context, self._is_own = context_for(spark, self.application_id, state_dir / "spark.log")
-        if self._is_own:
-            self._resources.append(self._stop_spark)
-        self._slot_count = slots or default_slots(self._context, max(1, *opened.layout.tasks.values()), self._is_own)
-        if self._children.now():
-            self._children.check(self.spark, self._slot_count)
-            self._resources.append(self._children.stop)
-        self._coordinator = self._begun(opened, packed)
+        self._given = application_id, log_file
+        self._context: Any = None
 
-    def _packed(self, opened: Opened) -> bytes:
-        """Return the program for the slots."""
-        assert self.settings.state_dir is not None
-        places = self.log.place, opened.storage.url, self.settings.state_dir / "tasks"
-        return dumps(Program(opened.topology, opened.layout, self.settings, *places))
+    def begin(self) -> None:
+        begin_jvm(self._session, *self._given)
 
-    def _begun(self, opened: Opened, packed: bytes, before: Coordinator | None = None) -> Coordinator:
-        """Continue the opened application with new slots."""
-        copies = self.settings.standby_replicas > 0
-        host = SparkHost(self._context, self.application_id, packed, self._slot_count, copies)
-        timeout = self.settings.slot_timeout / 1000
-        self._slots = SlotSessions(host, self.application_id, self._restores, timeout, asks=True)
-        self._resources.append(self._close_slots)
-        self._slots.on_moved = opened.moved.note
-        self._slots.begin()
-        coordinator = Coordinator(opened, self._slots, before)
-        coordinator.take_over()  # last, so that a start that fails stops no other program
-        return coordinator
+    def open(self) -> None:
+        self._context, self.is_own = context_for(self._session, *self._given)
 
-    def _take_up_topics(self) -> Coordinator | None:
-        """Add topics that have appeared and match the sources' patterns, with new tasks in new slots."""
-        topology = self._coordinator.opened.with_new_topics()
-        if topology is None:
-            return None
-        self._life.to(State.REBALANCING)
-        opened = reopened(self._coordinator.opened, topology)
-        packed = self._packed(opened)
-        self._resources.remove(self._close_slots)
-        self._close_slots()
-        self._coordinator = self._begun(opened, packed, self._coordinator)
-        self.topology = topology
-        self._slots.on_lost = self._lost_slot
-        return self._coordinator
+    def default_slots(self, widest: int) -> int:
+        return default_slots(self._context, widest, self.is_own)
 
-    def _ended(self, error: PenstockError | None) -> None:
-        self._children.stop()
-        self._life.ends(error)
+    def host(self, packed: bytes, slots: int, copies: bool) -> SparkHost:
+        return SparkHost(self._context, self._given[0], packed, slots, copies)
 
-    def _check_slots(self) -> None:
-        self._slots.check()
-        self._children.check_running()
-        self._life.to(State.RUNNING)
-
-    def _lost_slot(self) -> None:
-        self._life.to(State.REBALANCING)
-        self._loop.wake()
-
-    def _report(self, done: CommitDone, ends: Ends) -> None:
-        self._total += done.records
-        lag = self._coordinator.lag(ends)
-        self._rates.after(self._labelled)
-        self._times.after(self._coordinator.manifest)
-        losses = self._losses.after(done.commit, self._coordinator.manifest.metrics)
-        places = self._coordinator.manifest.places or Places()
-        did = done.commit, done.records, self._total, lag, done.seconds, losses
-        moved = places.tasks, places.moved, places.moved_total
-        progress = Progress(self.application_id, *did, *moved, self._children.now())
-        self.last_progress = progress
-        for listener in self._listeners:
-            refuse_result(listener(progress), "on_progress", ConfigError)
-
-    # --- the handle ----------------------------------------------------------------------------------------------
-
-    @property
-    def state(self) -> State:
-        """The application's state, as in Kafka Streams: ``RUNNING``, ``REBALANCING``, ``ERROR``, ..."""
-        return self._life.state
-
-    def set_state_listener(self, listener: StateListener | None) -> None:
-        """Have a function of (new state, old state) called at every change; ``start(state_listener=...)`` misses none.
-
-        Raises:
-            ConfigError: it is no function.
-        """
-        check_callable(listener, "set_state_listener", "(new state, old state)")
-        self._life.listener = listener
-
-    def set_uncaught_exception_handler(self, handler: UncaughtExceptionHandler | None) -> None:
-        """Have a function of (error) asked what to do when an error is about to stop the application: ``"replace"``
-        starts again from the last commit, with new tasks; ``"stop"`` stops.
-
-        Raises:
-            ConfigError: it is no function.
-        """
-        check_callable(handler, "set_uncaught_exception_handler", "(error)")
-        self._life.handler = handler
-
-    def pause(self) -> None:
-        """Process nothing after the current commit, punctuations included, until ``resume``; the tasks stay open."""
-        self._check_open("pause")
-        self._loop.pause()
-
-    def resume(self) -> None:
-        """Go on after ``pause``."""
-        self._check_open("resume")
-        self._loop.resume()
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether it is paused."""
-        return self._loop.is_paused
-
-    def clean_up(self) -> None:
-        """Remove the databases of the stopped application from this machine; the next start restores them from the
-        checkpoint.
-
-        Raises:
-            ConfigError: it runs.
-        """
-        if not self.state.has_completed_shutdown:
-            raise ConfigError(
-                f"clean_up: application {self.application_id!r} is {self.state}; stop it first. Nothing was removed"
-            )
-        assert self.settings.state_dir is not None
-        clean_up(self.settings.state_dir, self.application_id)
-
-    @property
-    def is_active(self) -> bool:
-        """Whether the application is running."""
-        return not self._stopped and not self._loop.has_ended
-
-    def exception(self) -> PenstockError | None:
-        """Why the application stopped by itself; None while it runs or when it ended well."""
-        return self._loop.error
-
-    def on_progress(self, listener: Callable[[Progress], None]) -> None:
-        """Call a function after every commit.
-
-        Raises:
-            ConfigError: the application was stopped, or it is no function.
-        """
-        self._check_open("on_progress")
-        check_callable(listener, "on_progress", "(progress)")
-        self._listeners.append(listener)
-
-    def set_global_state_restore_listener(self, listener: StateRestoreListener | None) -> None:
-        """Set the listener that is told about restores from now on, in place of the previous one; None for no one.
-
-        The restores of the start may have begun already: ``start(state_restore_listener=...)`` misses none.
-
-        Raises:
-            ConfigError: the application was stopped, or it is no listener.
-        """
-        self._check_open("set_global_state_restore_listener")
-        check_listener(listener, "set_global_state_restore_listener")
-        self._restores.listener = listener
-
-    def restores(self) -> list[RestoreProgress]:
-        """How far the restores of stores are, those since the start that are over as well."""
-        return self._restores.progress()
-
-    def slots(self) -> list[SlotPlace]:
-        """Where each slot lives, and how many tasks it has, as of the last commit; empty before the first."""
-        places = self._coordinator.manifest.places
-        return [] if places is None else list(places.slots)
-
-    def query_metadata_for_key(
-        self, store: str, key: Any, partitioner: Partitioner | None = None, headers: Headers = ()
-    ) -> KeyQueryMetadata:
-        """Where the rows of a key are; ``partitioner`` and ``headers`` if Kafka's partitioner did not place them."""
-        manifest, layout = self._coordinator.manifest, self._coordinator.layout
-        return key_metadata(self.topology, layout, manifest.places, store, key, partitioner, headers)
-
-    def await_termination(self, timeout: float | None = None) -> bool:
-        """Wait until the application ends; whether it did within so many seconds. Ctrl-C stops it cleanly.
-
-        Raises:
-            PenstockError: it failed.
-        """
-        try:
-            if not self._loop.wait(timeout):
-                return False
-        except KeyboardInterrupt:
-            self.stop()
-            raise
-        self._end()
-        self._raise_failure()
-        return True
-
-    def process_all_available(self) -> None:
-        """Wait until everything that is in the source topics now is processed and committed.
-
-        Before that the rows that DataFrames have now come in, and after it all results are in their tables.
-
-        Raises:
-            PenstockError: the application failed.
-            ConfigError: it was stopped, or has ended.
-        """
-        if self._stopped:
-            self._raise_failure()
-            self._check_open("process_all_available", is_open=False)
-        self._children.process_sources()
-        self._loop.process_all_available()
-        self._children.process_sinks()
-        self._raise_failure()
-
-    def stop(self, timeout: Duration | CloseOptions | GroupOperation | None = None) -> bool:
-        """Finish the current commit, then stop; a later start continues from there.
-
-        The last commit's facts stay available: ``last_progress``, ``offsets()``, ``metrics()``.
-
-        Args:
-            timeout: how long to wait for that at most, or ``CloseOptions`` that say it; by default until it is done.
-
-        Returns:
-            Whether it has stopped. If not, the current commit is given up, and it stops soon; the next start makes
-            that commit again, so nothing is lost.
-        """
-        seconds = timeout_of(timeout)
-        self._is_closed = True
-        self._life.to(State.PENDING_SHUTDOWN)
-        if seconds is not None and not self._loop.stop(seconds):
-            threading.Thread(target=self._end, name=f"penstock {self.application_id} stops", daemon=True).start()
-            return False
-        self._end()
-        return True
-
-    def _end(self) -> None:
-        with self._ending:
-            if self._stopped:
-                return
-            self._children.stop_sources()
-            self._loop.stop()
-            self._stopped = True
-            if self._is_own:
-                SPARK_OUTPUT.expect_end()
-            self._release()
-
-    @property
-    def spark(self) -> Any:
-        """The Spark session it runs on.
-
-        Raises:
-            ConfigError: Spark was started for the application, and ended with it.
-        """
-        if self._is_own:
-            self._check_open("spark", is_open=not self._stopped)
+    def session(self) -> Any:
         return self._session or session_on(self._context)
 
-    def offsets(self) -> Ends:
-        """For each source topic the offsets, by partition, up to which everything is processed and committed."""
-        return self._coordinator.offsets()
+    def expect_end(self) -> None:
+        if self.is_own:
+            SPARK_OUTPUT.expect_end()
 
-    def metrics(self) -> dict[Metric, float]:
-        """All figures since the application's first start, as of the last commit.
-
-        Names, groups, tags and recording levels are those of Kafka Streams 4.4, and those of the KIPs' texts for what
-        it does not have (docs/metrics.md). A ``-rate`` is what its ``-total`` grew by in a second, over the last half
-        minute of this run.
-        """
-        figures, level = self._labelled(), self._coordinator.settings.metrics_recording_level
-        given = self.application_id, level
-        return readable(figures, *given) | self._rates.readable(figures, *given)
-
-    def _labelled(self) -> dict[str, int]:
-        manifest = self._coordinator.manifest
-        return figures_of(manifest.metrics, manifest.observed, self._coordinator.settings.metrics_recording_level)
-
-    def store(self, name: str) -> Any:
-        """A state store, for reading, from any thread: each call shows the newest commit, ``snapshot()`` stays.
-
-        What is written and not committed is shown, too, if the application's isolation level or ``read_only(level)``
-        says so (KIP-892); ``snapshot()`` does not.
-
-        The first call for a store makes a copy of it, which commits move on from then until the application stops.
-
-        Raises:
-            ConfigError: there is no such store, or the application was stopped.
-        """
-        self._check_open("store")
-        return self.stores().view(name)
-
-    def query_state(self, request: StateQueryRequest) -> StateQueryResult:
-        """Return a store's answer to a typed query, partition by partition (KIP-796).
-
-        Raises:
-            ConfigError: there is no such store, or the application was stopped.
-        """
-        return self.stores().query(request)
-
-    def stores(self) -> ApplicationStores:
-        """All its stores, for reading.
-
-        Raises:
-            ConfigError: the application was stopped.
-        """
-        self._check_open("stores")
-        from penstock.query.application import ApplicationStores
-        from penstock.query.commits import OwnCommits
-
-        with self._opening:
-            if self._stores is None:
-                live, level = LiveTasks(self._coordinator.layout, self._slots.ask), self.settings.queries_see
-                commits = OwnCommits(CurrentCommits(lambda: self._coordinator))
-                shared = commits, self.settings.block_cache_bytes, live
-                self._stores = ApplicationStores(*shared, IsolationLevel(level))
-            return self._stores
-
-    def __enter__(self) -> Streams:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.stop()
-
-    def _repr_html_(self) -> str:
-        from penstock.watch.notebook import html_of
-
-        return html_of(self)
-
-    def __repr__(self) -> str:
-        how = "failed" if self._loop.error else "stopped" if self._stopped else "running"
-        done = "nothing committed yet" if self.last_progress is None else f"commit {self.last_progress.commit}"
-        return f"<Streams of application {self.application_id!r}: {how}, {done}>"
-
-    def _check_open(self, asked: str, is_open: bool | None = None) -> None:
-        if self._is_closed if is_open is None else not is_open:
-            raise ConfigError(
-                f"{asked}: application {self.application_id!r} was stopped, or has ended; start it again with "
-                "topology.start(...), and it continues from there"
-            )
-
-    def _raise_failure(self) -> None:
-        if self._loop.error is not None:
-            raise self._loop.error
-
-    def _close_slots(self) -> None:
-        self._slots.close(host_goes_on=not (self._is_own and self._stopped))
-
-    def _stop_spark(self) -> None:
-        if is_alive(self._context):
+    def close(self) -> None:
+        if self.is_own and is_alive(self._context):
             stop_context(self._context)
 
-    def _release(self) -> None:
-        self._stores = None  # existing views keep working
-        while self._resources:
-            self._resources.pop()()
+    def give_up(self) -> None:
+        jvm.give_up()

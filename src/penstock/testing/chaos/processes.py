@@ -111,7 +111,7 @@ class Program:
         """Wait until one of its processes is stopped by ``PENSTOCK_STOP_AT``. Return its number."""
         for _ in range(int(PATIENCE / 0.02)):
             assert self.is_running, f"it ended before it stopped: {self.errors()}"
-            for pid in [self._process.pid, *_descendants(self._process.pid, _is_forked)]:
+            for pid in [self._process.pid, *_descendants(self._process.pid, _is_slot)]:
                 if is_stopped(pid):
                     return pid
             time.sleep(0.02)
@@ -229,7 +229,12 @@ def _is_forked(pid: int) -> bool:
 
 
 def _is_slot(pid: int) -> bool:
-    return _is_forked(pid) and b"PENSTOCK_SLOT=" in _read(pid, "environ")
+    """Whether it is a slot, of Spark or without it."""
+    return (_is_forked(pid) and b"PENSTOCK_SLOT=" in _read(pid, "environ")) or _is_slot_without_spark(pid)
+
+
+def _is_slot_without_spark(pid: int) -> bool:
+    return b"penstock.engine.slots.process\0" in _read(pid, "cmdline")
 
 
 def _is_daemon(pid: int) -> bool:
@@ -237,7 +242,7 @@ def _is_daemon(pid: int) -> bool:
 
 
 def _is_helper(pid: int) -> bool:
-    return not (_is_jvm(pid) or _is_executor(pid) or _is_forked(pid))
+    return not (_is_jvm(pid) or _is_executor(pid) or _is_forked(pid) or _is_slot_without_spark(pid))
 
 
 _IS = {"jvm": _is_jvm, "executor": _is_executor, "slot": _is_slot, "daemon": _is_daemon, "helper": _is_helper}

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import partitions
-from penstock.engine.spark.start import start
+from penstock.engine.running.start import start
 from penstock.engine.spark.streams import Streams
 from penstock.errors import PenstockError
 from penstock.log.base import TopicInfo

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.durations import Duration
-from penstock.engine.spark import jvm
-from penstock.engine.spark.arguments import check_arguments, check_folders, settings_of
-from penstock.engine.spark.session import begin_jvm
+from penstock.engine.running.arguments import check_arguments, check_folders, settings_of
+from penstock.engine.running.engine import Choice, Engine, choice_of
+from penstock.errors import ConfigError
 from penstock.log.base import Log
 from penstock.log.cluster import Kafka
 from penstock.log.open import shared_log
@@ -18,11 +20,13 @@ from penstock.progress import Progress
 
 if TYPE_CHECKING:  # slow imports run while the JVM starts
     from penstock.engine.operate.lifecycle import StateListener, UncaughtExceptionHandler
+    from penstock.engine.running.child_queries import ChildQueries
+    from penstock.engine.running.streams import Streams
     from penstock.engine.shared.program import ProgramFile
-    from penstock.engine.spark.child_queries import ChildQueries
-    from penstock.engine.spark.streams import Streams
     from penstock.settings import Settings
     from penstock.state.restoring import StateRestoreListener
+
+_log = logging.getLogger(__name__)
 
 
 def start(
@@ -34,7 +38,7 @@ def start(
     slots: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     program: ProgramFile | None = None,
-    on_spark: Callable[[], None] | None = None,
+    on_engine: Callable[[str], None] | None = None,
     state_restore_listener: StateRestoreListener | None = None,
     state_listener: StateListener | None = None,
     uncaught_exception_handler: UncaughtExceptionHandler | None = None,
@@ -42,7 +46,7 @@ def start(
     drop: Iterable[str] = (),
     **settings: Any,
 ) -> Streams:
-    """Run a topology on Spark.
+    """Run a topology, on Spark or in processes of this machine.
 
     Args:
         topology: what to run.
@@ -54,7 +58,7 @@ def start(
         slots: how many Python processes work at once; by default as many as cores.
         on_progress: called after every commit.
         program: which program it is, where that is known; ``penstock run`` tells it.
-        on_spark: called when nothing was found that stands in the way, and Spark is about to be started.
+        on_engine: called when nothing was found that stands in the way, with a line that says what runs it, and why.
         state_restore_listener: is told how restores go on, from the first one on.
         state_listener: is told of every change of the application's state.
         uncaught_exception_handler: is asked what to do when an error is about to stop the application.
@@ -73,12 +77,14 @@ def start(
     assert loaded.state_dir is not None
     shared = shared_log(log, loaded)
     check_folders(loaded, shared.url)
-    begin_jvm(spark, application_id, loaded.state_dir / "spark.log")
+    choice = choice_of(loaded, spark)
+    engine = _engine(choice, topology, application_id, loaded, spark, slots)
+    engine.begin()
     try:
         from penstock.engine.evolution.matching import Wishes
         from penstock.engine.operate.lifecycle import Lifecycle
         from penstock.engine.operate.restores import check_listener
-        from penstock.engine.spark.streams import Streams
+        from penstock.engine.running.streams import Streams
 
         check_listener(state_restore_listener, "start: state_restore_listener")
         owned = topology.completed_by(loaded).owned_by(application_id)
@@ -87,19 +93,48 @@ def start(
             application_id,
             loaded,
             shared,
-            spark,
+            engine,
             trigger,
             slots,
             on_progress,
             program,
-            on_spark,
+            partial(_tell, choice, application_id, on_engine),
             state_restore_listener,
             Lifecycle(state_listener, uncaught_exception_handler),
             Wishes.of(rename, drop),
             _children(owned, application_id, loaded, shared),
         )
     finally:
-        jvm.give_up()
+        engine.give_up()
+
+
+def _engine(
+    choice: Choice, topology: Topology, application_id: str, settings: Settings, spark: Any | None, slots: int | None
+) -> Engine:
+    if choice.name == "spark":
+        from penstock.engine.spark.streams import SparkEngine
+
+        assert settings.state_dir is not None
+        return SparkEngine(spark, application_id, settings.state_dir / "spark.log")
+    if topology.has_outside:
+        raise ConfigError(
+            "the topology reads DataFrames or writes tables, which needs Spark, and it would run without "
+            f"({choice.why}): install Java 17 or newer, pip install 'penstock-streams[spark]', and leave the setting "
+            "engine at 'auto'"
+        )
+    from penstock.engine.running.local_engine import LocalEngine
+
+    return LocalEngine(application_id, slots)
+
+
+def _tell(choice: Choice, application_id: str, on_engine: Callable[[str], None] | None) -> None:
+    """Say in one line what runs the application: to who asks for it, else in the log."""
+    if on_engine is not None:
+        on_engine(choice.said)
+    elif choice.name == "local" and not choice.is_wanted:
+        _log.warning("application %r is %s", application_id, choice.said)
+    else:
+        _log.info("application %r runs on engine %s: %s", application_id, choice.name, choice.why)
 
 
 def _children(topology: Topology, application_id: str, settings: Settings, log: Log) -> ChildQueries | None:

@@ -13,13 +13,13 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
+import cloudpickle
 import msgspec
-from pyspark import cloudpickle
 
-from penstock.engine.spark.by_value import goes_by_name, reduced, with_members
-from penstock.engine.spark.proof import problem_of
-from penstock.engine.spark.unpicklable import culprit
-from penstock.engine.spark.user_classes import as_it_travels, meta_parts, needs_own_way, take_apart
+from penstock.engine.shipping.by_value import goes_by_name, reduced, with_members
+from penstock.engine.shipping.proof import problem_of
+from penstock.engine.shipping.unpicklable import culprit
+from penstock.engine.shipping.user_classes import as_it_travels, meta_parts, needs_own_way, take_apart
 from penstock.errors import ConfigError
 from penstock.messages import describe
 

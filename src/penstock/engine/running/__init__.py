@@ -1,0 +1,1 @@
+"""The handle of a running application, whichever engine runs it."""

@@ -1,0 +1,109 @@
+"""The interface of an engine, and which one runs an application: Spark, or processes of this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from penstock.engine.slots.sessions import Host
+from penstock.errors import ConfigError
+from penstock.settings import Settings
+
+
+class Engine(Protocol):
+    """Starts the slots of one application, and what they need."""
+
+    name: str
+    is_own: bool
+    """Whether Spark was started for this application, and ends with it."""
+
+    def begin(self) -> None:
+        """Start in the background what takes long."""
+
+    def open(self) -> None:
+        """Wait until slots can be started."""
+
+    def default_slots(self, widest: int) -> int:
+        """Return the default number of slots, for tasks of at most so many partitions."""
+
+    def host(self, packed: bytes, slots: int, copies: bool) -> Host:
+        """Return a host of slots that run a program, packed by ``shipping``."""
+
+    def session(self) -> Any:
+        """Return the Spark session. Raise ``ConfigError`` if there is none."""
+
+    def expect_end(self) -> None:
+        """Note that the application is about to end."""
+
+    def close(self) -> None:
+        """End what was started for this application."""
+
+    def give_up(self) -> None:
+        """End what was begun, and not opened."""
+
+
+class Choice(NamedTuple):
+    """An engine's name, and why it runs the application."""
+
+    name: str
+    why: str
+    is_wanted: bool = False
+    """Whether the user has chosen it."""
+
+    @property
+    def said(self) -> str:
+        """The choice in one line, for whoever starts a program."""
+        return "starting Spark ..." if self.name == "spark" else f"running without Spark: {self.why}"
+
+
+def choice_of(settings: Settings, spark: Any | None) -> Choice:
+    """Return the engine that runs an application: the setting's, else Spark where PySpark and Java are installed.
+
+    Args:
+        spark: the session that the user gave, if any.
+
+    Raises:
+        ConfigError: the local engine was given a session, or copies on other machines.
+    """
+    choice = _choice(settings, spark)
+    if choice.name == "local" and spark is not None:
+        raise ConfigError("start: spark is a session, and the setting engine is 'local'; leave one of them out")
+    if choice.name == "local" and settings.standby_replicas:
+        raise ConfigError(
+            f"standby_replicas is {settings.standby_replicas}, and the application runs without Spark ({choice.why}): "
+            "copies are for other machines, and the local engine has only this one. Set standby_replicas to 0, or run "
+            "it on a cluster of Spark"
+        )
+    return choice
+
+
+def _choice(settings: Settings, spark: Any | None) -> Choice:
+    if settings.engine != "auto":
+        origin = settings.origins.get("engine", "keyword")
+        where = "" if origin == "keyword" else f" ({origin})"
+        return Choice(settings.engine, f"the setting engine says so{where}", True)
+    if spark is not None or _has_session():
+        return Choice("spark", "there is a session")
+    if find_spec("pyspark") is None:
+        return Choice("local", "PySpark is not installed")
+    if not has_java():
+        return Choice("local", "there is no Java")
+    return Choice("spark", "PySpark and Java are installed")
+
+
+def has_java() -> bool:
+    """Return whether there is a Java for Spark: that of ``JAVA_HOME``, or else the first on the path."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which(str(Path(home, "bin", "java")) if home else "java") is not None
+
+
+def _has_session() -> bool:
+    """Return whether this process runs Spark already, or is one of its own; PySpark is not imported for it."""
+    core = sys.modules.get("pyspark.core.context")
+    connect = sys.modules.get("pyspark.sql.connect.session")
+    is_classic = core is not None and core.SparkContext._active_spark_context is not None
+    return is_classic or (connect is not None and connect.SparkSession.getActiveSession() is not None)

@@ -1,0 +1,1 @@
+"""Sends a program, which may be a script or a notebook, to other processes."""
