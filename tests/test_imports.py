@@ -32,6 +32,61 @@ def blocked(modules: Sequence[str]) -> str:
     return f"import sys\nfor name in {list(modules)!r}:\n    sys.modules[name] = None\n"
 
 
+def modules_of(program: str, *arguments: str) -> set[str]:
+    """The modules that are loaded when a program ends."""
+    told = "\nimport sys, atexit\natexit.register(lambda: print('\\n' + ' '.join(sys.modules)))\n"
+    return {*run(told + program, *arguments).splitlines()[-1].split()}
+
+
+def test_importing_penstock_brings_little_along_until_a_name_is_used():
+    loaded = modules_of("import penstock")
+    assert not {name.partition(".")[0] for name in loaded} & {*HEAVY, "pyarrow", "numpy", "msgspec", "rocksdict"}
+    assert len(loaded - modules_of("")) < 80, "each of them takes time at every start"
+    used = modules_of("from penstock import StreamsBuilder\nStreamsBuilder().stream('in').to('out')")
+    assert "penstock.testing.driver" not in used
+    assert "numba" not in used
+
+
+COMMAND = """
+import sys
+from penstock.cli.main import main
+sys.argv = ["penstock", *sys.argv[1:]]
+main()
+"""
+
+
+def test_the_help_of_the_command_line_imports_no_command():
+    loaded = modules_of(COMMAND, "--help")
+    assert {name for name in loaded if name.startswith("penstock.cli.")} == {
+        "penstock.cli.main", "penstock.cli.command", "penstock.cli.logs",
+    }  # fmt: skip
+    assert not loaded & {"rich", "msgspec", "numpy", "pyarrow", "penstock.settings"}
+
+
+def test_listing_topics_imports_neither_the_dsl_nor_what_runs_programs(tmp_path):
+    loaded = modules_of(COMMAND, "topics", "ls", "--log-dir", str(tmp_path))
+    found = {name for name in loaded if name.startswith(("penstock.dsl", "penstock.engine", "penstock.ops", "numba"))}
+    assert found == set()
+    assert not {name for name in loaded if name.startswith("penstock.cli.")} & {"penstock.cli.run", "penstock.cli.cat"}
+
+
+def test_every_public_name_can_be_the_first_one_that_is_imported():
+    program = """
+import os, penstock, numpy, pyarrow, msgspec
+for name in penstock.__all__:
+    if not os.fork():
+        code = 1
+        try:
+            getattr(penstock, name)
+            code = 0
+        finally:
+            os._exit(code)
+    if os.wait()[1]:
+        print(name)
+"""
+    assert run(program) == ""
+
+
 @pytest.mark.parametrize(("module", "also"), [("penstock", {"rocksdict"}), ("penstock.testing", set())])
 def test_importing_brings_neither_spark_nor_an_extra_along(module: str, also: set[str]):
     heavy = {*HEAVY, *also, "pandas", "penstock.engine.spark", "penstock.cli"}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import pkgutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,9 +32,18 @@ def test_the_public_names_are_sorted_and_there():
 def test_nothing_else_that_is_public_lies_in_the_package():
     submodules = {module.name for module in pkgutil.iter_modules(penstock.__path__)}
     named = {name for name in vars(penstock) if not name.startswith("_")}
-    assert named - submodules == set(penstock.__all__) - set(penstock._LATER), (
-        "these are imported when they are asked for"
-    )
+    assert named - submodules == set(penstock.__all__), "all of them have been asked for above"
+    assert {*dir(penstock)} >= set(penstock.__all__)
+
+
+def test_what_is_imported_on_first_use_is_what_editors_see():
+    tree = ast.parse(Path(penstock.__file__).read_text())
+    [for_types] = [node for node in tree.body if isinstance(node, ast.If)]
+    seen = {
+        alias.name: one.module for one in ast.walk(for_types) if isinstance(one, ast.ImportFrom) for alias in one.names
+    }
+    assert seen == {name: f"penstock.{module}" for name, module in penstock._MODULES.items()}
+    assert sorted(seen) == sorted(penstock.__all__)
 
 
 def members(kind: type) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import fields
 
+import click
 import pytest
 
 from penstock.cli.main import main
@@ -56,8 +57,8 @@ def test_people_read_a_table(penstock):
 def test_every_variable_that_is_an_option_of_a_command_is_known(penstock, monkeypatch):
     variables = {
         str(option.envvar).removeprefix("PENSTOCK_").lower()
-        for command in main.commands.values()
-        for option in command.params
+        for name in main.commands_in
+        for option in main.get_command(click.Context(main), name).params
         if option.envvar
     }
     assert variables | {"token"} == set(OF_COMMANDS)

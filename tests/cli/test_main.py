@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import runpy
 import sys
+from typing import Any
 
+import click
 import pytest
+
+from penstock.cli.main import main
+from penstock.cli.topics import topics
 
 
 def test_it_runs_where_penstock_is_not_on_the_path(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
@@ -14,3 +19,19 @@ def test_it_runs_where_penstock_is_not_on_the_path(monkeypatch: pytest.MonkeyPat
         runpy.run_module("penstock", run_name="__main__")
     told = "There are no topics in .penstock/log. Make one: penstock topics create NAME\n"
     assert (ended.value.code, *capsys.readouterr()) == (0, "", told)
+
+
+@pytest.mark.parametrize("group", [main, topics], ids=["main", "topics"])
+def test_the_list_of_commands_says_what_each_command_says_itself(group: Any):
+    context = click.Context(group)
+    for name, (_, line) in group.commands_in.items():
+        command = group.get_command(context, name)
+        assert command is not None
+        assert command.name == name
+        assert line == " ".join((command.help or "").split("\n\n")[0].split())
+
+
+def test_a_command_that_is_misspelled_is_guessed(penstock):
+    ran = penstock("topic", "ls")
+    assert ran.code == 2
+    assert ran.err[-1] == "Error: No such command 'topic'. Did you mean 'topics'?"

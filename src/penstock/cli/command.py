@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import atexit
 import gc
+import json
 import logging
 import sys
+from collections.abc import Mapping
+from importlib import import_module
 from io import TextIOWrapper
 from typing import Any
 
 import click
-import msgspec
+from click.utils import make_default_short_help
 
 from penstock.cli.logs import logs_are_json
-from penstock.cli.terminal import stderr
 from penstock.errors import PenstockError
 from penstock.masking import masked
 
@@ -48,12 +50,43 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """Commands in the order in which they were added."""
+    """Commands in the order in which they were added; those of other files are imported when they are called.
+
+    Args:
+        commands_in: the commands of other files, which come last: each one's file below ``penstock.cli``, and the first
+            paragraph of its help.
+    """
 
     command_class = Command
 
+    def __init__(self, *arguments: Any, commands_in: Mapping[str, tuple[str, str]] | None = None, **keywords: Any):
+        super().__init__(*arguments, **keywords)
+        self.commands_in = commands_in or {}
+
     def list_commands(self, context: click.Context) -> list[str]:
-        return list(self.commands)
+        return [*(name for name in self.commands if name not in self.commands_in), *self.commands_in]
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in self.commands and name in self.commands_in:
+            self.commands[name] = getattr(import_module(f"penstock.cli.{self.commands_in[name][0]}"), name)
+        return self.commands.get(name)
+
+    def resolve_command(self, context: click.Context, arguments: list[str]) -> Any:
+        if arguments and arguments[0] not in self.list_commands(context):  # click looks for similar names
+            for name in self.commands_in:
+                self.get_command(context, name)
+        return super().resolve_command(context, arguments)
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        names = self.list_commands(context)
+        limit = formatter.width - 6 - max(map(len, names))
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self._short_help(name, limit)) for name in names])
+
+    def _short_help(self, name: str, limit: int) -> str:
+        if name in self.commands_in:
+            return make_default_short_help(self.commands_in[name][1], limit)
+        return self.commands[name].get_short_help_str(limit)
 
 
 class RootGroup(Group):
@@ -81,8 +114,10 @@ def tell(error: Exception, as_json: bool) -> None:
     """Print an error; for programs, which requested JSON, with its type."""
     if as_json:
         told = {"error": masked(str(error)), "type": type(error).__name__}
-        click.echo(msgspec.json.encode(told).decode(), err=True)
+        click.echo(json.dumps(told, ensure_ascii=False, separators=(",", ":")), err=True)
     elif logs_are_json():
         logging.getLogger("penstock.cli").error(str(error), extra={"type": type(error).__name__})
     else:
+        from penstock.cli.terminal import stderr
+
         stderr().print(f"Error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)

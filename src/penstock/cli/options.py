@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -16,8 +16,10 @@ from penstock.log.cluster import SCHEME
 from penstock.log.contract.topics import NO_LIMIT
 from penstock.log.open import open_log
 from penstock.messages import nearest
-from penstock.query.application import ApplicationStores
 from penstock.settings import Settings
+
+if TYPE_CHECKING:
+    from penstock.query.application import ApplicationStores
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")

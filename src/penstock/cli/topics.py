@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.cat import cat, tail
 from penstock.cli.command import Group
 from penstock.cli.options import (
     TYPES,
@@ -17,7 +16,6 @@ from penstock.cli.options import (
     open_file_log,
     read_by,
 )
-from penstock.cli.produce import produce
 from penstock.cli.terminal import count, moment, print_json, print_table, say, size, stderr
 from penstock.durations import to_ms
 from penstock.errors import CorruptDataError, PenstockError
@@ -25,8 +23,15 @@ from penstock.log.base import Log, TopicInfo
 from penstock.log.contract.topics import NO_LIMIT
 from penstock.sizes import to_bytes
 
+COMMANDS = {
+    "cat": ("cat", "Show the records that are in a topic now: key and value, a record a line."),
+    "tail": ("cat", "Show the last records of a topic, and with -f new ones as they arrive."),
+    "produce": ("produce", "Write lines of FILE, or of standard input, into a topic."),
+}
+"""The commands of other files."""
 
-@click.group(cls=Group)
+
+@click.group(cls=Group, commands_in=COMMANDS)
 def topics() -> None:
     """Make, read, write and remove the topics of the log.
 
@@ -285,7 +290,3 @@ def retain(names: tuple[str, ...], retention: int | None, retention_bytes: int |
         before = log.size(name)
         log.tidy(name)
         say(f"Removed {count(before - log.size(name), 'record')} of topic {name}.")
-
-
-for command in (cat, tail, produce):
-    topics.add_command(command)
