@@ -13,7 +13,6 @@ from io import TextIOWrapper
 from typing import Any
 
 import click
-from click.utils import make_default_short_help
 
 from penstock.cli.logs import logs_are_json
 from penstock.errors import PenstockError
@@ -84,9 +83,9 @@ class Group(click.Group):
             formatter.write_dl([(name, self._short_help(name, limit)) for name in names])
 
     def _short_help(self, name: str, limit: int) -> str:
-        if name in self.commands_in:
-            return make_default_short_help(self.commands_in[name][1], limit)
-        return self.commands[name].get_short_help_str(limit)
+        is_elsewhere = name in self.commands_in
+        command = click.Command(name, help=self.commands_in[name][1]) if is_elsewhere else self.commands[name]
+        return command.get_short_help_str(limit)
 
 
 class RootGroup(Group):
