@@ -37,19 +37,27 @@ class Text(NamedTuple):
     text: str
 
 
+def below_(group: click.Group) -> Iterator[tuple[str, click.Command]]:
+    """The commands of a group; those of other files are imported."""
+    for name in group.list_commands(click.Context(group)):
+        below = group.get_command(click.Context(group), name)
+        assert below is not None
+        yield name, below
+
+
 def options_of(command: click.Command, *path: str) -> Iterator[tuple[str, set[str]]]:
     """All commands below one, by how they are called, and their options."""
     named = (name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts))
     yield " ".join(path), {"--help", *named}
     if isinstance(command, click.Group):
-        for name, below in command.commands.items():
+        for name, below in below_(command):
             yield from options_of(below, *path, name)
 
 
 def modules_of(command: click.Command, *path: str) -> Iterator[tuple[str, str]]:
     """The modules of commands, and how these are called."""
     if isinstance(command, click.Group):
-        for name, below in command.commands.items():
+        for name, below in below_(command):
             yield from modules_of(below, *path, name)
     elif command.callback is not None:
         yield command.callback.__module__, " ".join(path)

@@ -253,7 +253,7 @@ def test_slots_for_which_there_is_no_room_are_an_error_that_says_so(world: World
     monkeypatch.setattr(host, "start", lambda *_: Nobody())
     application.slots.slots = 3
     put(world)
-    with pytest.raises(CommitError, match=r"0 of 3 slots came within 0.3 s: each of them keeps one of Spark's 2"):
+    with pytest.raises(CommitError, match=r"0 of 3 slots came within 0.3 s: they are late"):
         application.process()
     application.close()
 

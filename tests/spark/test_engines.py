@@ -13,6 +13,7 @@ from penstock import Progress, StreamsBuilder, Topology, consume, produce
 pytestmark = pytest.mark.slow
 
 KEYS, RECORDS = 5, 3_000
+SIZES: dict[str, Any] = {"commit_max_bytes": 3_000, "chunk_records": 50, "statestore_cache_max_bytes": 0, "slots": 2}
 
 
 def counting() -> Topology:
@@ -33,8 +34,7 @@ def run_some_commits(engine: str, session: Any, commits: int) -> tuple[int, int]
         if len(read) == commits:
             is_enough.set()
 
-    sizes = {"commit_max_bytes": 3_000, "chunk_records": 50, "statestore_cache_max_bytes": 0, "slots": 2}
-    with counting().start("moves", engine=engine, spark=session, on_progress=hear, **sizes) as streams:
+    with counting().start("moves", engine=engine, spark=session, on_progress=hear, **SIZES) as streams:
         assert streams.engine == engine
         assert is_enough.wait(120)
     return read[-1].total_records, read[-1].lag
@@ -51,7 +51,7 @@ def test_a_checkpoint_moves_between_the_engines_in_the_middle_of_a_run(
         read += records
         assert read + left == RECORDS
         assert left > 0
-    with counting().start("moves", engine="local") as streams:
+    with counting().start("moves", engine="local", **SIZES) as streams:
         streams.process_all_available()
         assert {key: count for key, count, _ in streams.store("counts").all()} == dict.fromkeys(range(KEYS), 600)
     found: dict[int, list[int]] = {}
