@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +21,7 @@ from penstock.masking import masked
 from penstock.messages import nearest
 from penstock.metric_names import RECORDING_LEVELS
 from penstock.offset_reset import AutoOffsetReset
+from penstock.setting_names import meant
 from penstock.sizes import to_bytes
 from penstock.topic_names import TOPIC_NAMES, is_topic_name
 
@@ -417,7 +418,7 @@ class Settings:
                     origins[name] = origin
                 elif origin != "environment":
                     raise ConfigError(
-                        f"unknown setting {name!r} ({origin}){_meant(name, types)}; the settings are {', '.join(types)}"
+                        f"unknown setting {name!r} ({origin}){meant(name, types)}; the settings are {', '.join(types)}"
                     )
                 elif (
                     name not in OF_COMMANDS and not name.startswith(_CONNECTIONS) and nearest(name, types)
@@ -428,26 +429,6 @@ class Settings:
                         "belongs to another program"
                     )
         return cls(**values, origins=origins)
-
-
-_OF_KAFKA = {
-    "bootstrap_servers": "log, such as 'kafka://host:9092'",
-    "num_stream_threads": "slots of start(...), and --slots of penstock run",
-    "num_standby_replicas": "standby_replicas",
-    "commit_interval_ms": "commit_interval, in milliseconds or as text such as '1 s'",
-    "cache_max_bytes_buffering": "statestore_cache_max_bytes",
-    "max_task_idle_ms": "max_task_idle, in milliseconds or as text such as '1 s'",
-    "schema_registry_url": "schema_registry",
-}
-"""Settings of Kafka Streams that have another name here."""
-
-
-def _meant(name: str, known: Iterable[str]) -> str:
-    """Return what to write instead of an unknown setting."""
-    spelled = name.replace(".", "_")
-    if spelled in _OF_KAFKA:
-        return f": here it is {_OF_KAFKA[spelled]}"
-    return f" (did you mean {spelled!r}?)" if spelled in known else nearest(spelled, known)
 
 
 OF_COMMANDS = (
