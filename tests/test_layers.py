@@ -15,8 +15,8 @@ SOURCE = Path(penstock.__file__).parent
 
 FOUNDATIONS = (
     "arrays batch callers calls columns compiled connections durations errors faults handlers java_names locations "
-    "masking messages metric_names metrics moving notebooks offset_reset plain_files record processor rows setting_names settings "
-    "signatures sizes temporary times timestamps topic_names untrusted window_ends"
+    "masking messages metric_names metrics moving notebooks offset_reset plain_files record processor rows "
+    "setting_names settings signatures sizes temporary times timestamps topic_names untrusted window_ends"
 )
 """Modules beside the folders that anybody may import; among themselves they are in the order of their imports."""
 
