@@ -78,7 +78,21 @@ ENDS = {
     "echo 'java.nio.file.FileSystemException: /tmp/x: Read-only file system' >&2; exit 1": "Temporary ones go to",
     "echo 'Error: UnsupportedClassVersionError' >&2; exit 1": "It needs Java 17 or newer: install one|it needs Java 17",
     "echo 'Unrecognized option: -Xyz' >&2; echo 'Error: Could not create the Java Virtual Machine.' >&2; exit 1": (
-        "its JVM ended with code 1. It said: Error: Could not create the Java Virtual Machine"
+        "did not start: its Java does not take an option that it is given. It said: Unrecognized option: -Xyz$"
+    ),
+    "echo 'Picked up JAVA_TOOL_OPTIONS: -Dkey=secret -XX:+No' >&2; echo \"Unrecognized VM option 'No'\" >&2; exit 1": (
+        "not take an option that it is given; it has options from JAVA_TOOL_OPTIONS: correct or unset them. It said: "
+        "Unrecognized VM option 'No'$"
+    ),
+    "echo 'NOTE: Picked up JDK_JAVA_OPTIONS: -Dkey=secret' >&2; echo 'Error occurred during initialization of VM' >&2; "
+    "echo 'Too small maximum heap' >&2; exit 1": (
+        "option that it is given; it has options from JDK_JAVA_OPTIONS: correct or unset them. It said: Too small"
+    ),
+    "echo 'Picked up _JAVA_OPTIONS: -Dkey=secret' >&2; exit 1": (
+        "It said nothing. It has options from _JAVA_OPTIONS: correct or unset them. `penstock doctor` looks at"
+    ),
+    "echo '/x/java: 1: garbage: not found' >&2; echo '/x/spark-class: line 97: CMD: bad array subscript' >&2; exit 1": (
+        "it needs Java 17 or newer, and .*java,.* does not run programs: install one .* It said: /x/java: 1: garbage"
     ),
 }
 
@@ -99,7 +113,8 @@ def test_why_a_jvm_does_not_start_is_told_and_nothing_else_that_it_says(
     jvm.begin({})
     with pytest.raises(ConfigError, match=ENDS[does]) as told:
         context_for(None, "app", starting / "spark.log")
-    assert ("install one" in str(told.value)) == ("UnsupportedClass" in does)
+    assert ("install one" in str(told.value)) == ("UnsupportedClass" in does or "subscript" in does)
+    assert "secret" not in str(told.value)
     assert capfd.readouterr() == ("", "")
 
 
@@ -124,6 +139,17 @@ def test_a_jvm_that_is_given_up_before_it_has_a_process_ends_as_soon_as_it_has_o
 def test_without_java_nothing_is_begun(begun: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     with pytest.raises(ConfigError, match=r"it needs Java 17 .* JAVA_HOME is /nowhere, which has no bin/java"):
+        jvm.begin({})
+    assert not (begun / "pid").exists()
+
+
+def test_a_java_that_may_not_be_run_is_told_from_one_that_is_missing(begun: Path, monkeypatch: pytest.MonkeyPatch):
+    (begun / "jre" / "bin").mkdir(parents=True)
+    (begun / "jre" / "bin" / "java").write_text("#!/bin/sh\n")
+    monkeypatch.setenv("JAVA_HOME", str(begun / "jre"))
+    with pytest.raises(
+        ConfigError, match=r"needs Java 17 .* and .*/jre/bin/java, of JAVA_HOME, may not be run \(chmod"
+    ):
         jvm.begin({})
     assert not (begun / "pid").exists()
 

@@ -30,9 +30,15 @@ GET_JAVA = (
 def check_java() -> None:
     """Raise ``ConfigError`` when there is no Java."""
     home = os.environ.get("JAVA_HOME")
-    if shutil.which(str(Path(home, "bin", "java")) if home else "java") is None:
+    if shutil.which(_java_of(home)) is None:
         where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is none on the PATH"
+        if home and Path(_java_of(home)).is_file():
+            where = f"{_java_of(home)}, of JAVA_HOME, may not be run (chmod +x)"
         raise ConfigError(f"Spark did not start: it needs Java 17 or newer, and {where}: {GET_JAVA}")
+
+
+def _java_of(home: str | None) -> str:
+    return str(Path(home, "bin", "java")) if home else "java"
 
 
 def temporary_folder() -> Path:
@@ -112,6 +118,19 @@ def _java() -> str:
     return f"it needs Java 17 or newer: {GET_JAVA}"
 
 
+def _no_java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    what = f"{_java_of(home)}, of JAVA_HOME," if home else f"{shutil.which('java')}, the java of the PATH,"
+    return f"it needs Java 17 or newer, and {what} does not run programs: {GET_JAVA}"
+
+
+def _options() -> str:
+    return "its Java does not take an option that it is given"
+
+
+_LAUNCHER_SAID_NOTHING = r".*line \d+: CMD: bad array subscript\s*"
+"""What Spark's script says where Java did not run its launcher. What Java itself said is before it."""
+
 _CAUSES = (
     (r"Too many open files", _open_files),
     (r"unable to create (new )?native thread|pthread_create failed|fork: ", _threads),
@@ -125,7 +144,16 @@ _CAUSES = (
         r"UnsupportedClassVersion|class file version|JAVA_HOME is not set|not find libj|Unable to locate a Java",
         _java,
     ),
+    (r"Unrecognized (VM )?option|Invalid (maximum|initial) heap|Too small (maximum|initial) heap", _options),
+    (r"Could not find agent library|Error opening zip file or JAR manifest|Improperly specified VM option", _options),
+    (r"Conflicting .*collector combinations", _options),
 )
+
+
+def _from_variables(text: str) -> str:
+    """The variables whose options Java took, without their values, which may hold secrets."""
+    names = dict.fromkeys(re.findall(r"Picked up (\w+):", text))
+    return f"; it has options from {' and '.join(names)}: correct or unset them" if names else ""
 
 
 def cause(said: Sequence[str], code: int | None) -> str:
@@ -133,16 +161,22 @@ def cause(said: Sequence[str], code: int | None) -> str:
     text = "".join(said)
     for pattern, told in _CAUSES:
         if found := re.search(f".*({pattern}).*", text):
-            return f"{told()}. It said: {found[0].strip()[:_SHOWN]}"
+            return f"{told()}{_from_variables(text)}. It said: {found[0].strip()[:_SHOWN]}"
+    if found := re.search(_LAUNCHER_SAID_NOTHING, text):
+        before = text[: found.start()].strip().splitlines()
+        return f"{_no_java()}. " + (f"It said: {before[-1].strip()[:_SHOWN]}" if before else "It said nothing")
     if limit_of(resource.RLIMIT_AS) is not None:
         return _memory()
     if (files := limit_of(resource.RLIMIT_NOFILE)) is not None and files < OPEN_FILES // 2:
         return _open_files()
-    lines = [line.strip() for line in said if line.strip() and not line.startswith(("\t", " "))]
+    kept = [line for line in said if not re.match(r"(NOTE: )?Picked up \w+:", line)]
+    lines = [line.strip() for line in kept if line.strip() and not line.startswith(("\t", " "))]
     at = next((at for at, line in enumerate(lines) if re.search("Exception|Error|error", line)), len(lines) - 1)
     telling = lines[at] if lines else ""
     if telling.startswith("Error occurred during initialization") and at + 1 < len(lines):  # the next line says which
         telling += f": {lines[at + 1]}"
     how = "" if code is None else f"its JVM ended with code {code}. "
     what = f"It said: {telling[:_SHOWN]}. " if telling else "It said nothing. "
+    variables = _from_variables(text).removeprefix("; it")
+    what += f"It{variables}. " if variables else ""
     return f"{how}{what}`penstock doctor` looks at Java, folders and limits"
