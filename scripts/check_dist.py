@@ -21,7 +21,7 @@ NEEDED = (
     "penstock/watch/page/app.js",
     "pyspark_penstock/__init__.py",
 )
-SOURCES = ("README.md", "LICENSE", "pyproject.toml", "src/penstock/__init__.py")
+SOURCES = ("README.md", "LICENSE", "NOTICE", "pyproject.toml", "src/penstock/__init__.py")
 EXPECTED = "quick\t1\nfox\t1\nthe\t2\nlazy\t1\ndog\t1\n"
 
 

@@ -36,3 +36,10 @@ def test_pyspark_is_an_extra_and_what_develops_penstock_has_it():
     extras = PROJECT["optional-dependencies"]
     assert not any(one.startswith("pyspark") for one in PROJECT["dependencies"])
     assert {*extras["spark"]} <= {*extras["dev"]}
+
+
+def test_the_project_says_what_it_is_and_names_no_place_that_does_not_exist():
+    assert "Typing :: Typed" in PROJECT["classifiers"]
+    assert "kafka-streams" in PROJECT["keywords"]
+    assert all((ROOT / name).exists() for name in PROJECT["license-files"])
+    assert "urls" not in PROJECT

@@ -433,7 +433,7 @@ class Settings:
 
 OF_COMMANDS = (
     "application_id", "slots", "ui", "ui_port", "serve", "serve_port", "host", "token_file", "token", "no_token",
-    "log_format", "debug",
+    "log_format", "debug", "trigger", "available_now", "live", "rename", "drop",
 )  # fmt: skip
 """Variables, after ``PENSTOCK_``, that are options of commands and no settings; ``token`` is no option."""
 

@@ -54,6 +54,17 @@ def test_people_read_a_table(penstock):
     assert ["chunk_records", "10", "command", "line"] in [line.split() for line in out]
 
 
+def test_every_option_of_run_that_says_how_it_runs_can_be_a_variable():
+    context = click.Context(main)
+    run = main.get_command(context, "run")
+    assert run is not None
+    by_hand = {"ui_port": "PENSTOCK_UI_PORT", "serve_port": "PENSTOCK_SERVE_PORT", "log_dir": "PENSTOCK_LOG"}
+    of_the_call = {"as_json", "config_file", "pairs", "program"}
+    known = {one.name for one in fields(Settings)}
+    left = {option.name for option in run.params if not option.envvar} - known - by_hand.keys() - of_the_call
+    assert left == set()
+
+
 def test_every_variable_that_is_an_option_of_a_command_is_known(penstock, monkeypatch):
     variables = {
         str(option.envvar).removeprefix("PENSTOCK_").lower()

@@ -58,8 +58,17 @@ _ABORTED, _TERMINATED = 130, 143
     envvar="PENSTOCK_APPLICATION_ID",
     help="Names its state and topics. [default: the file's name]",
 )
-@click.option("--trigger", help='"available-now", or a duration in place of the setting commit_interval.')
-@click.option("--available-now", is_flag=True, help="Process all present records and stop: --trigger available-now.")
+@click.option(
+    "--trigger",
+    envvar="PENSTOCK_TRIGGER",
+    help='"available-now", or a duration in place of the setting commit_interval.',
+)
+@click.option(
+    "--available-now",
+    is_flag=True,
+    envvar="PENSTOCK_AVAILABLE_NOW",
+    help="Process all present records and stop: --trigger available-now.",
+)
 @click.option(
     "--slots",
     type=click.IntRange(min=1),
@@ -76,9 +85,25 @@ _ABORTED, _TERMINATED = 130, 143
 @click.option("--ui", "shows_page", is_flag=True, envvar="PENSTOCK_UI", help="Show it on a page; --serve is in it.")
 @click.option("--ui-port", type=click.IntRange(0, 65535), help="For --ui; 0 takes a free port. [default: 8093]")
 @access_options
-@click.option("--live", is_flag=True, help="Show a table of all steps, which moves on with each commit.")
-@click.option("--rename", "renamed", multiple=True, metavar="OLD=NEW", help="A store whose name has changed goes on.")
-@click.option("--drop", "dropped", multiple=True, metavar="NAME", help="Let go of a store, or a topic, that is gone.")
+@click.option(
+    "--live", is_flag=True, envvar="PENSTOCK_LIVE", help="Show a table of all steps, which moves on with each commit."
+)
+@click.option(
+    "--rename",
+    "renamed",
+    multiple=True,
+    metavar="OLD=NEW",
+    envvar="PENSTOCK_RENAME",
+    help="A store whose name has changed goes on.",
+)
+@click.option(
+    "--drop",
+    "dropped",
+    multiple=True,
+    metavar="NAME",
+    envvar="PENSTOCK_DROP",
+    help="Let go of a store, or a topic, that is gone.",
+)
 @log_format_option
 @settings_options
 @json_option
@@ -111,8 +136,9 @@ def run(
     after SIGTERM, and nine seconds after it the program has ended, whatever it waits for.
 
     With --ui or --serve it listens on this machine alone unless --host says otherwise, which wants a token. Variables
-    may say all this: PENSTOCK_APPLICATION_ID, PENSTOCK_SLOTS, PENSTOCK_UI, PENSTOCK_UI_PORT, PENSTOCK_SERVE,
-    PENSTOCK_SERVE_PORT, PENSTOCK_HOST, PENSTOCK_TOKEN_FILE, PENSTOCK_TOKEN, PENSTOCK_NO_TOKEN.
+    may say all this: PENSTOCK_APPLICATION_ID, PENSTOCK_ENGINE, PENSTOCK_SLOTS, PENSTOCK_TRIGGER,
+    PENSTOCK_AVAILABLE_NOW, PENSTOCK_LIVE, PENSTOCK_RENAME, PENSTOCK_DROP, PENSTOCK_UI, PENSTOCK_UI_PORT,
+    PENSTOCK_SERVE, PENSTOCK_SERVE_PORT, PENSTOCK_HOST, PENSTOCK_TOKEN_FILE, PENSTOCK_TOKEN, PENSTOCK_NO_TOKEN.
 
     \b
     Examples:
