@@ -90,6 +90,16 @@ def test_the_commands_print_what_the_pages_show_and_the_snippets_on_spark_go_on_
     ]
 
 
+def test_without_java_the_first_program_runs_without_spark_and_gives_the_same(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    for step in readme.console_steps():
+        printed, beside = run(["sh", "-c", step.command], folder)
+        shown = lines_of("\n".join(step.shown).replace("starting Spark ...", "running without Spark: there is no Java"))
+        assert sorted(shown) == sorted(printed + beside), step.command
+
+
 def steps() -> set[str]:
     """The methods of streams, tables and what they are grouped into."""
     modules = [importlib.import_module(f"penstock.dsl.{found.name}") for found in pkgutil.iter_modules(dsl.__path__)]
