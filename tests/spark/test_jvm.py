@@ -91,6 +91,10 @@ ENDS = {
     "echo 'Picked up _JAVA_OPTIONS: -Dkey=secret' >&2; exit 1": (
         "It said nothing. It has options from _JAVA_OPTIONS: correct or unset them. `penstock doctor` looks at"
     ),
+    "echo 'Exception in thread \"main\" java.lang.InitializerError' >&2; echo 'Caused by: java.lang.Oh: b' >&2; "
+    "echo 'Caused by: java.net.UnknownHostException: no-ip: not known' >&2; exit 1": (
+        "its JVM ended with code 1. It said: Caused by: java.net.UnknownHostException: no-ip: not known. `"
+    ),
     "echo '/x/java: 1: garbage: not found' >&2; echo '/x/spark-class: line 97: CMD: bad array subscript' >&2; exit 1": (
         "it needs Java 17 or newer, and .*java,.* does not run programs: install one .* It said: /x/java: 1: garbage"
     ),

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pyspark
@@ -20,6 +21,11 @@ def test_classic_sessions_are_told_from_those_of_connect(spark: SparkSession):
     connect = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session", "_jvm": None})
     assert private.is_classic(spark)
     assert not private.is_classic(connect())
+
+
+def test_while_another_thread_imports_pyspark_there_is_no_context_yet(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "pyspark.core.context", ModuleType("pyspark.core.context"))
+    assert (private.active_context(), private.gateway()) == (None, None)
 
 
 def test_the_context_and_the_gateway_of_this_process_are_found(spark: SparkSession):

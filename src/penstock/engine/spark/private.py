@@ -20,14 +20,19 @@ def is_classic(spark: Any) -> bool:
 
 def active_context() -> Any | None:
     """The Spark context of this process, if there is one; PySpark is not imported for it."""
-    core = sys.modules.get("pyspark.core.context")
-    return None if core is None else core.SparkContext._active_spark_context
+    context = _context_class()
+    return None if context is None else context._active_spark_context
 
 
 def gateway() -> Any | None:
     """PySpark's connection to the JVM of this process, if there is one; PySpark is not imported for it."""
-    core = sys.modules.get("pyspark.core.context")
-    return None if core is None else core.SparkContext._gateway
+    context = _context_class()
+    return None if context is None else context._gateway
+
+
+def _context_class() -> Any | None:
+    """None as well while another thread, such as the one that starts the JVM, imports PySpark."""
+    return getattr(sys.modules.get("pyspark.core.context"), "SparkContext", None)
 
 
 def launch(options: Mapping[str, str], on_process: Callable[[subprocess.Popen[bytes]], None], **arguments: Any) -> Any:

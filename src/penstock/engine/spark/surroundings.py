@@ -173,6 +173,9 @@ def cause(said: Sequence[str], code: int | None) -> str:
     lines = [line.strip() for line in kept if line.strip() and not line.startswith(("\t", " "))]
     at = next((at for at, line in enumerate(lines) if re.search("Exception|Error|error", line)), len(lines) - 1)
     telling = lines[at] if lines else ""
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    if telling.startswith("Exception in thread") and causes:  # the last one is where it began
+        telling = causes[-1]
     if telling.startswith("Error occurred during initialization") and at + 1 < len(lines):  # the next line says which
         telling += f": {lines[at + 1]}"
     how = "" if code is None else f"its JVM ended with code {code}. "
