@@ -87,6 +87,18 @@ def test_a_line_that_runs_twice_with_one_builder_says_so():
     )
 
 
+def test_two_groups_of_a_cogroup_that_repartition_without_names():
+    def build(builder, stream):
+        groups = [stream.group_by(lambda key, value: key, key=str) for _ in "ab"]
+        add = lambda key, value, total: total + 1  # noqa: E731
+        groups[0].cogroup(add).cogroup(groups[1], add).aggregate(int, value=int, store="sums")
+
+    assert refusal(build) == (
+        "two groups at HERE and HERE repartition through one topic, 'sums-repartition': give each group a name of its "
+        "own, as in group_by(..., name=...) or group_by_key(name=...)"
+    )
+
+
 def test_a_reducer_does_not_take_a_key_for_the_context():
     with pytest.raises(TopologyError, match=r"reduce at .* got '<lambda>' of \(k, a, b\); a reducer gets no key"):
         StreamsBuilder().stream("in").group_by_key().reduce(lambda k, a, b: a)

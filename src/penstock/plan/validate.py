@@ -89,8 +89,18 @@ def _unique_names(subs: Sequence[SubTopology]) -> None:
         for part in sub.parts:
             other = seen.setdefault(part.name, part.node)
             if other is not part.node:
+                _one_repartition(other, part.node)
                 told = _twice(other, part.node)
                 raise TopologyError(f"two steps have the name {part.name!r}: {told} give each step a name of its own")
+
+
+def _one_repartition(one: Node, other: Node) -> None:
+    """Refuse two groups of a cogroup that repartition, since both topics are called after its store."""
+    if isinstance(one, nodes.Repartition) and isinstance(other, nodes.Repartition) and one.topic == other.topic:
+        raise TopologyError(
+            f"two groups at {one.where} and {other.where} repartition through one topic, {one.topic!r}: give each "
+            "group a name of its own, as in group_by(..., name=...) or group_by_key(name=...)"
+        )
 
 
 def _unique_stores(facts: TableFacts) -> None:
