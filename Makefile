@@ -39,12 +39,14 @@ demo: $(READY)
 
 # Most of the time goes into starting Spark and programs that are killed, and waiting for them: four at a time keep two
 # cores busy. Files with slow tests go first (tests/conftest.py). Spark starts with a quarter less work when its classes
-# are in an archive, which is made once.
+# are in an archive, which is made once; and rules are compiled once, rather than by each process at the same time.
 test: $(READY)
+	@$(BIN)/python scripts/compile_rules.py
 	@$(BIN)/python -m penstock.engine.spark.class_archive
 	@$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=20
 
 quick: $(READY)
+	@$(BIN)/python scripts/compile_rules.py
 	@$(PYTEST) -n 3 --dist worksteal -m 'not slow' --hypothesis-profile=few
 
 KILLS := 500
