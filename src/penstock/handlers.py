@@ -17,6 +17,10 @@ PRODUCTION = "production"
 KINDS = (DESERIALIZATION, PROCESSING, PRODUCTION)
 
 
+ERROR_HEADERS = "__streams.errors"
+"""The prefix of the names of Kafka Streams' dead letter headers."""
+
+
 class HandlerResponse(StrEnum):
     """The answer of a handler; the plain strings work too.
 

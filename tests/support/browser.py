@@ -107,9 +107,9 @@ class Browser:
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
-    def wait(self, script: str, what: str = "") -> Any:
+    def wait(self, script: str, what: str = "", seconds: float = _PATIENCE) -> Any:
         """The expression's value once it is true, or has something in it."""
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if found := self.value(script):
                 return found

@@ -42,12 +42,21 @@ def shop_topology() -> Topology:
 class Shop:
     """Runs a topology over orders, in a folder."""
 
-    def __init__(self, folder: Path, topology: Topology, partitions: int = 2):
+    def __init__(
+        self,
+        folder: Path,
+        topology: Topology,
+        partitions: int = 2,
+        *,
+        log: Path | None = None,
+        name: str = "shop",
+        on_error: str = "fail",
+    ):
         self.folder = folder
-        self.log = FileLog(folder / "log")
+        self.log = FileLog(log or folder / "log")
         produce([], "orders", str, float, self.log, partitions=partitions)
-        storage, settings = LocalStorage(folder / "checkpoint"), Settings.load(environment={})
-        self.running = LocalApplication(topology, "shop", settings, self.log, storage, folder / "state")
+        storage, settings = LocalStorage(folder / "checkpoint"), Settings.load(environment={}, on_error=on_error)
+        self.running = LocalApplication(topology, name, settings, self.log, storage, folder / "state")
 
     def log_only(self, *orders: Order) -> None:
         """Have orders come that nobody processes."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,8 +16,9 @@ from penstock import StreamsBuilder, produce
 from penstock.query.application import open_stores
 from penstock.query.server import StateServer
 from penstock.watch.server import page_app
+from penstock.watch.why import Replays
 from support.browser import Browser, chromium
-from support.watched import Shop, open_shop
+from support.watched import SOLD, Shop, open_shop, shop_topology
 
 pytest.importorskip("uvicorn", reason="comes with penstock-streams[serve]")
 
@@ -210,3 +213,156 @@ def test_numbers_are_shown_as_they_are_and_null_apart_from_text(browser: Browser
         ]  # fmt: skip
         assert browser.complaints() == []
     stores.close()
+
+
+def test_the_history_is_drawn_says_what_is_pointed_at_and_has_a_day_as_well(page: Browser):
+    plots = "[...document.querySelectorAll('.plot')].map((one) => one.innerText.split('\\n')[0])"
+    assert page.value(plots) == ["Records a second", "Behind", "Latency", "State"]
+    curve = "document.querySelector('[data-plot=state] .curve').getAttribute('d')"
+    page.wait(f"({curve} ?? '').startsWith('M')", "the curve")
+    assert page.text("[data-plot=state] .rate").endswith("KB")
+    page.value(
+        "(one => { const box = one.getBoundingClientRect(); one.dispatchEvent(new PointerEvent('pointermove', "
+        "{clientX: box.left + 1, clientY: box.top + 1})) })(document.querySelector('[data-plot=state] svg'))"
+    )
+    assert page.text("[data-plot=state] .under").split("\n")[0].endswith(" UTC")
+    page.value("document.querySelector('[data-plot=state] svg').dispatchEvent(new PointerEvent('pointerleave'))")
+    page.click("#spans button[value=day]")
+    page.wait("/begins now|last 5 min/.test(document.querySelector('[data-plot=state] .under').innerText)", "a day")
+    assert page.complaints() == []
+
+
+PROGRAM = """
+from support.watched import shop_topology
+
+topology = shop_topology()
+"""
+
+
+def test_a_key_of_a_store_tells_its_windows_their_records_and_what_was_late(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "shop_to_ask.py").write_text(PROGRAM)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    shop = Shown(tmp_path, shop_topology())
+    shop.sell(*SOLD)
+    replays = Replays(str(tmp_path / "shop_to_ask.py"), shop.log.url)
+    with (
+        closing(open_stores(shop.folder)) as stores,
+        StateServer(stores, "127.0.0.1", 0, page_app(stores, shop.log, replays=replays)) as server,
+    ):
+        browser.events.clear()
+        browser.size(390, 844, mobile=True, dark=True)
+        browser.open(server.url)
+        browser.click(".store[title='Store minutes']")
+        browser.wait("document.querySelectorAll('#panel .key').length >= 2")
+        browser.value("[...document.querySelectorAll('#panel .key')].find((one) => one.innerText == 'ann').click()")
+        browser.wait("!!document.querySelector('#panel .timeline')", "the replay", seconds=300)
+        assert browser.text("#panel-title") == "ann"
+        assert "3 records of the key, 1 of them late; stream time is 1970-01-01 00:02:00." in browser.text("#panel")
+        assert browser.value("document.querySelectorAll('#panel .timeline .window').length") == 2
+        assert browser.value("document.querySelectorAll('#panel .timeline .late').length") == 1
+        late = "late: stream time was 1970-01-01 00:02:00, and its window 1970-01-01 00:00:00 – 00:01:00 closed at "
+        [row] = browser.value("[...document.querySelectorAll('#panel tr.late')].map((row) => row.innerText)")
+        assert late in row
+        assert re.search(r"orders, partition \d, offset 2", row)
+        assert browser.value("document.documentElement.scrollWidth <= innerWidth")
+        browser.value("[...document.querySelectorAll('#panel .link')].find((one) => one.innerText == 'Back').click()")
+        browser.wait("document.querySelectorAll('#panel .key').length >= 2", "the store")
+        assert browser.complaints() == []
+
+
+def test_failed_records_and_all_applications_of_the_log_are_shown(browser: Browser, tmp_path: Path):
+    def checked(order: float) -> float:
+        if order < 0:
+            raise ValueError(f"an order of {order}, see https://me:hidden@shop.example/orders")
+        return order
+
+    builder = StreamsBuilder()
+    builder.stream("orders", key=str, value=float).map_values(checked, name="check", value=float).to("checked")
+    shop = Shown(tmp_path / "shop", builder.build(), log=tmp_path / "log", on_error="dead_letter:failed")
+    shop.sell(("ann", 1.0, 1_000), ("ann", -3.0, 3_000))
+    other = StreamsBuilder()
+    other.stream("orders", key=str, value=float).group_by_key().count("all").to_stream().to("counts")
+    billing = Shown(tmp_path / "billing", other.build(), log=tmp_path / "log", name="billing")
+    billing.running.run_until()
+    with (
+        closing(open_stores(shop.folder)) as stores,
+        StateServer(stores, "127.0.0.1", 0, page_app(stores, shop.log, shows_others=True)) as server,
+    ):
+        browser.events.clear()
+        browser.size(390, 844, mobile=True, dark=False)
+        browser.open(server.url)
+        browser.wait("!!document.querySelector('#letters .row')", "a dead letter")
+        assert "sent to the dead letters by check" in browser.text("#failures")
+        assert "ValueError: an order of -3.0, see https://****@shop.example/orders" in browser.text("#letters .row")
+        assert re.search(r"in check, from orders, partition \d, offset 1", browser.text("#letters .row"))
+        browser.click("#letters .row")
+        facts = browser.text("#panel dl")
+        assert "check" in facts
+        assert "-3.0" in facts
+        assert browser.text("#panel .stack").startswith("Traceback")
+        assert "hidden" not in browser.text("body")
+        browser.click("#panel-close")
+        browser.wait("!!document.querySelector('#applications a')", "the other application")
+        assert browser.value("document.documentElement.scrollWidth <= innerWidth")
+        browser.click("#applications a")
+        browser.wait("document.querySelector('#application')?.textContent == 'billing'", "its page")
+        assert browser.value("location.pathname") == "/applications/billing/"
+        browser.wait("document.querySelector('#commit').textContent != '–'", "its figures")
+        assert browser.complaints() == []
+
+
+NUMBERS = {
+    "count(9999.4)": "9,999",
+    "count(9999.6)": "10.0k",
+    "count(99_949)": "99.9k",
+    "count(999_951)": "1.0M",
+    "count(2 ** 63)": "9.2e18",
+    "count(-1234567)": "-1.2M",
+    "count(NaN)": "–",
+    "rate(9.96)": "10",
+    "size(1023)": "1023 B",
+    "size(1048570)": "1.0 MB",
+    "size(2 ** 62)": "4.0 EB",
+    "span(999.7)": "1.0 s",
+    "span(59_700)": "1 min 0 s",
+    "span(3_599_700)": "1 h 0 min",
+    "span(-5)": "-5 ms",
+    "span(1.7e15)": "19,675,925 d",
+    "moment(253_402_300_800_000)": "+010000-01-01 00:00:00",
+    "moment(9e15)": "9000000000000000",
+    "exact(counted('[9007199254740993, 1.5]')[0])": "9,007,199,254,740,993",
+    "exact(counted('[9007199254740993, 1.5]')[1])": "1.5",
+    "count(counted('[9007199254740993]')[0])": "9.0e15",
+}
+
+
+def test_numbers_of_every_size_are_short_and_whole_ones_exact(page: Browser):
+    code = "import('./text.js').then(({count, counted, exact, moment, rate, size, span}) => [%s])"
+    shown = page.value(code % ", ".join(NUMBERS))
+    assert dict(zip(NUMBERS, shown, strict=True)) == NUMBERS
+
+
+_HUGE = """fetch('api/figures').then((answer) => answer.json()).then((found) => {
+    const sizes = {minutes: {rows: 'HUGE', bytes: 'HUGE'}};
+    const losses = found.losses.map((one) => ({...one, records: 'HUGE'}));
+    const text = JSON.stringify({...found, commit: 'HUGE', rate: 1e15, stores: sizes, losses});
+    const data = text.replaceAll('"HUGE"', '9223372036854775807');
+    heard.at(-1).dispatchEvent(new MessageEvent('figures', {data}));
+    const fits = (one) => one.scrollWidth <= one.clientWidth;
+    return [document.querySelector('#commit').textContent, document.querySelector('#losses .rate').textContent,
+        document.documentElement.scrollWidth <= innerWidth, [...document.querySelectorAll('.tile')].every(fits)];
+})"""
+
+
+def test_no_number_breaks_the_page(browser: Browser, shop: Shown):
+    spy = """window.heard = []
+        window.EventSource = class extends EventSource { constructor(url) { super(url); heard.push(this) } }"""
+    added = browser.call("Page.addScriptToEvaluateOnNewDocument", source=spy)["identifier"]
+    browser.open(shop.url)
+    browser.wait("window.heard?.length > 0 && !!document.querySelector('#losses .rate')", "the page listens")
+    for width in (1280, 390):
+        browser.size(width, 844, mobile=width < 400)
+        assert browser.value(_HUGE) == ["9,223,372,036,854,775,807"] * 2 + [True, True]
+    browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=added)

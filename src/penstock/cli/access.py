@@ -17,7 +17,7 @@ from penstock.cli.state import application_argument
 from penstock.errors import ConfigError
 from penstock.log.base import Log
 from penstock.query.application import ApplicationStores, open_stores
-from penstock.query.guard import check_access
+from penstock.query.guard import check_access, is_local
 from penstock.query.server import HOST, Served, StateServer
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,6 +31,11 @@ class Access(NamedTuple):
     host: str
     token: str | None
     is_open: bool
+
+    @property
+    def is_for_this_machine(self) -> bool:
+        """Whether everybody on this machine may read, and nobody else."""
+        return self.token is None and is_local(self.host)
 
     @property
     def told(self) -> str:
@@ -118,7 +123,7 @@ def server_options(port: int, variable: str) -> Callable[[F], F]:
 @contextmanager
 def serving(
     application: str,
-    served: Callable[[ApplicationStores, Log], Served],
+    served: Callable[[ApplicationStores, Log, Access], Served],
     host: str,
     port: int,
     token_file: Path | None,
@@ -134,5 +139,5 @@ def serving(
     with closing(open_stores(application)) as stores:
         stores.shapes()  # raises errors before anything listens
         log = log_of(stores, log_dir)
-        with StateServer(stores, host, port, served(stores, log), at.token, at.is_open) as server:
+        with StateServer(stores, host, port, served(stores, log, at), at.token, at.is_open) as server:
             yield server, at

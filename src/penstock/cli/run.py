@@ -171,7 +171,7 @@ def run(
         topology = load_program(program)
         logging.getLogger("penstock.losses").addHandler(logging.NullHandler())  # the display shows them
         given = {"application_id": application_id, **options}
-        running = _Run(signals, _display(as_json, trigger, live, log_format), answers)
+        running = _Run(signals, _display(as_json, trigger, live, log_format), answers, program, options["config_file"])
         try:
             streams = running.to_its_end(
                 topology,
@@ -323,8 +323,9 @@ class _Run:
     PySpark would replace our signal handler by its own.
     """
 
-    def __init__(self, signals: Signals, display: Display, answers: _Answers):
+    def __init__(self, signals: Signals, display: Display, answers: _Answers, program: str, config: Path | None):
         self._answers = answers
+        self._program, self._config = program, config
         self._signals = signals
         self._display = display
         self._commits: SimpleQueue[Progress] = SimpleQueue()
@@ -391,10 +392,12 @@ class _Run:
             return
         from penstock.query.server import StateServer
         from penstock.watch.server import page_app
+        from penstock.watch.why import Replays
 
         stores, at = streams.stores(), self._answers.access
         log = open_log(streams.log.place)  # a separate log: the other belongs to the committing thread
-        page = page_app(stores, log, lambda: streams.state.name)
+        replays = Replays(self._program, streams.settings.topics_in, self._config)
+        page = page_app(stores, log, lambda: streams.state.name, replays, at.is_for_this_machine)
         with StateServer(stores, at.host, served=page, token=at.token, is_open=at.is_open, kept=kept) as server:
             say(f"It is shown at {server.url}{at.told}")
             yield

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from penstock.cli.access import server_options, serving
+from penstock.cli.access import Access, server_options, serving
 from penstock.cli.command import Command
 from penstock.cli.state import APPLICATION_HELP
 from penstock.cli.terminal import say
@@ -40,5 +40,5 @@ def serve(application: str, **options: Any) -> None:
         server.wait()
 
 
-def _state(stores: ApplicationStores, log: Log) -> Served:
+def _state(stores: ApplicationStores, log: Log, at: Access) -> Served:
     return Served(app(stores, HealthCheck(stores, log)))

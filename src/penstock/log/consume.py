@@ -160,7 +160,7 @@ def _decoded(
 ) -> Iterator[ConsumerRecord]:
     keys = _decode_column(decode, key, records, records.key, f"topic {topic!r}, partition {partition}")
     values = _decode_column(decode, value, records, records.value, f"topic {topic!r}, partition {partition}")
-    rows = zip(keys, values, records.timestamp.tolist(), _headers(records), strict=True)
+    rows = zip(keys, values, records.timestamp.tolist(), headers_of(records), strict=True)
     offsets = records.offsets.tolist()
     for offset, (key_, value_, timestamp, headers) in zip(offsets, rows, strict=True):
         yield ConsumerRecord(key_, value_, timestamp, headers, topic=topic, partition=partition, offset=offset)
@@ -178,7 +178,8 @@ def _decode_column(decode: Decode, serde: Serde, records: Records, data: Binary,
         raise
 
 
-def _headers(records: Records) -> list[tuple[tuple[str, bytes], ...]]:
+def headers_of(records: Records) -> list[tuple[tuple[str, bytes], ...]]:
+    """Return the headers of each record."""
     if records.headers is None:
         return [()] * len(records)
     return [tuple((pair["key"], pair["value"]) for pair in pairs or ()) for pairs in records.headers.to_pylist()]

@@ -58,6 +58,8 @@ class Served(NamedTuple):
     """The page that asks for the token, see :class:`~penstock.query.guard.Guarded`; None without one."""
     on_close: Callable[[], None] = lambda: None
     """Closes open pages."""
+    on_start: Callable[[], None] = lambda: None
+    """Called when the server listens."""
 
 
 class WrongRequestError(Exception):
@@ -398,6 +400,7 @@ class StateServer:
         ]
         for thread in self._threads:
             thread.start()
+        served.on_start()
 
     def _follow(self) -> None:
         """Apply the application's commits: at once while that is cheap, otherwise less often and many commits

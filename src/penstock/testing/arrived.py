@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,27 +29,34 @@ class _Record:
     stream_time: int
     windows: dict[int, set[Window]] = field(default_factory=lambda: {TAKEN: set(), CLOSED: set(), GONE: set()})
     is_duplicate: bool = False
+    cause: int = 0
 
     def came(self, is_in_windows: bool) -> Came:
         if not is_in_windows:
             goes_on = bool(self.windows[TAKEN])
-            return Came(self.timestamp, self.value, self.stream_time, (), (), self.is_duplicate, goes_on)
+            fate = self.is_duplicate, goes_on, self.cause
+            return Came(self.timestamp, self.value, self.stream_time, (), (), *fate)
         taken, closed = (tuple(sorted(self.windows[fate])) for fate in (TAKEN, CLOSED))
-        return Came(self.timestamp, self.value, self.stream_time, taken, closed)
+        return Came(self.timestamp, self.value, self.stream_time, taken, closed, cause=self.cause)
 
 
 class Arrived:
-    """Remembers the records that reached such steps, and the steps' results, in order."""
+    """Remembers the records that reached such steps, and the steps' results, in order.
 
-    def __init__(self, topology: Topology):
+    Args:
+        cause: returns the number of records that were piped one by one so far.
+    """
+
+    def __init__(self, topology: Topology, cause: Callable[[], int]):
+        self._cause = cause
         self._nodes = {node.name: node for node in topology.nodes if isinstance(node, WindowedAggregate | Deduplicate)}
-        self._events: dict[str, deque[Batch | Seen]] = {name: deque(maxlen=_MOST) for name in self._nodes}
+        self._events: dict[str, deque[tuple[int, Batch | Seen]]] = {name: deque(maxlen=_MOST) for name in self._nodes}
         self._counts: Counter[str] = Counter()
 
     def note(self, name: str, event: Batch | Seen) -> None:
         """Remember a batch that reached a step, or the step's result."""
         if name in self._events:
-            self._events[name].append(event)
+            self._events[name].append((self._cause(), event))
             self._counts[name] += 1
 
     def saw(self, seen: Seen) -> None:
@@ -78,9 +85,9 @@ class Arrived:
         records: list[_Record] = []
         arrived: dict[tuple[int, ...], _Record] = {}
         now = -1
-        for event in self._events[name]:
+        for cause, event in self._events[name]:
             if isinstance(event, Batch):
-                arrived = dict(_of_key(event, key, now))
+                arrived = dict(_of_key(event, key, now, cause))
                 records += arrived.values()
             else:
                 now = max(now, *event.times.tolist())
@@ -97,13 +104,13 @@ class Arrived:
         return Timeline(name, key, closes, now, tuple(record.came(True) for record in records), tuple(sorted(spans)))
 
 
-def _of_key(batch: Batch, key: Any, now: int) -> Iterator[tuple[tuple[int, ...], _Record]]:
+def _of_key(batch: Batch, key: Any, now: int, cause: int) -> Iterator[tuple[tuple[int, ...], _Record]]:
     """Yield the records of a key, with the place of each in the order of all."""
     values = batch.value.decoded()
     for row, other in enumerate(batch.key.decoded()):
         if other == key:
             value = values[row][1] if isinstance(batch.value, SidedColumn) else values[row]
-            yield _place(batch, row), _Record(int(batch.timestamp[row]), value, now)
+            yield _place(batch, row), _Record(int(batch.timestamp[row]), value, now, cause=cause)
 
 
 def _tell(seen: Seen, arrived: dict[tuple[int, ...], _Record]) -> None:

@@ -154,7 +154,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
             self._read_sources(sub)
             self._tasks += [self._task(sub, number, application_id) for number in range(self._partitions.tasks_of(sub))]
         most_tasks = max((partition_of(state) + 1 for _, state, _ in self._tasks), default=1)
-        self._arrivals = [Arrived(topology) for _ in range(most_tasks)]
+        self._arrivals = [Arrived(topology, lambda: self._piped) for _ in range(most_tasks)]
         for flow, state, context in self._tasks:
             arrived = self._arrivals[partition_of(state)]
             flow.watching, context.commit.watching = arrived.note, arrived.saw

@@ -32,6 +32,8 @@ class Came:
     """Whether a deduplication left it out."""
     goes_on: bool = False
     """Whether a deduplication sent it on."""
+    cause: int = 0
+    """How many records ``pipe_input`` had taken when it came: the number of the one that it comes from."""
 
     @property
     def is_late(self) -> bool:

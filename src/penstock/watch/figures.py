@@ -21,6 +21,7 @@ from penstock.query.application import ApplicationStores
 from penstock.query.health import HealthCheck
 from penstock.watch.held import held_by, stream_times
 from penstock.watch.history import History
+from penstock.watch.samples import SPANS, Samples
 from penstock.watch.topics import TopicLook, offsets_of
 
 _FRESH_SECONDS = 0.4
@@ -50,6 +51,7 @@ class Application:
         self._lock = threading.Lock()
         self._start: tuple[str, Start] | None = None
         self._history: History | None = None
+        self._samples = Samples()
         self._looked = float("-inf")
         self._fresh = _FRESH_SECONDS
         self._figures: dict[str, Any] = {}
@@ -107,10 +109,10 @@ class Application:
         return self._health.look().stalled_seconds
 
     def topics(self) -> list[str]:
-        """The topics that the application reads and writes, without its internal ones."""
+        """The topics that the application reads and writes, its dead letters included, without its internal ones."""
         picture = self._picture()
         every = (topic for sub in picture.subs for part in sub.parts for topic in part.topics)
-        return [topic for topic in dict.fromkeys(every) if topic not in picture.internal]
+        return [topic for topic in dict.fromkeys((*every, *picture.dead_letters)) if topic not in picture.internal]
 
     def _picture(self) -> Picture:
         picture = self.start(self._stores.commits.newest()).picture
@@ -137,24 +139,31 @@ class Application:
         parts = [part for sub in picture.subs for part in sub.parts]
         read = {topic for part in parts if part.kind == "source" for topic in part.topics} - set(picture.internal)
         if self._history is None:
-            self._history = History(self._stores.commits, frozenset(read))
+            ends = {part.name for part in parts if part.kind == "sink"} or {p.name for p in parts if p.kind == "source"}
+            self._history = History(self._stores.commits, frozenset(read), frozenset(ends))
         self._history.note(newest)
         rate, rates = self._history.rates()
+        sizes, now = _sizes(newest), int(time.time() * 1000)
         offsets = offsets_of(newest, sorted(read))
         topics = {topic: {"read": sum(at.values()), **self._topics.lag(topic, at)} for topic, at in offsets.items()}
         losses = together(losses_of(newest.metrics).values())
+        lags = [sum(one["lag"]) for one in topics.values() if "lag" in one]
+        latency = self._history.latency()
+        lag = sum(lags) if len(lags) == len(topics) else None
+        self._samples.add(now, rate, lag, latency, sum(one["bytes"] for one in sizes.values()))
         return {
             "application": start.application_id,
             "start": newest.start,
             "commit": newest.commit,
             "at": newest.at,
-            "now": int(time.time() * 1000),
+            "now": now,
             "started_at": start.at,
             "tasks": picture.tasks,
             "places": _places(newest),
             "rate": rate,
+            "latency": latency,
             "nodes": _nodes(newest, parts, rates, losses),
-            "stores": _sizes(newest),
+            "stores": sizes,
             "topics": topics,
             "waiting": _waiting(newest),
             "children": self._children(picture),
@@ -167,6 +176,21 @@ class Application:
         if not picture.has_outside:
             return []
         return [{**msgspec.to_builtins(one), "says": one.says} for one in self._stores.commits.children()]
+
+    def history(self, span: str) -> dict[str, Any]:
+        """Rate, lag, latency and state over time: the last ten minutes, or the last day, see :class:`Samples`; raises
+        ``ConfigError`` for other spans."""
+        if span not in SPANS:
+            raise ConfigError(f"span is one of {', '.join(SPANS)}; got {span!r}")
+        with self._lock:
+            return self._samples.series(span)
+
+    def letters(self, limit: int) -> dict[str, Any]:
+        """The newest dead letters, the newest first; no topic where the application has none."""
+        letters = self._picture().dead_letters
+        if not letters:
+            return {"topic": None, "records": 0, "rows": []}
+        return self._topics.letters(letters[0], limit)
 
     def held(self, node: str, limit: int) -> dict[str, Any]:
         """The entries that a step holds back, see :func:`held_by`; raises ``ConfigError`` if it is no such step."""

@@ -116,7 +116,7 @@ class Coordinator:
         """
         self.storage.check()
         stores = formats_of(self.topology)
-        picture = picture_of(self.topology, self.layout, masked(self.log.url))
+        picture = picture_of(self.topology, self.layout, masked(self.log.url), self.settings.dead_letters)
         shown = stores, picture, self.settings.metrics_recording_level
         given = self.application, self.application_id, self.opened.program, self.opened.description
         start = start_of(*given, *shown)

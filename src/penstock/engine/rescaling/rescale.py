@@ -304,7 +304,8 @@ class Rescale:
 
     def _new_start(self) -> Start:
         by = f"penstock rescale, process {os.getpid()} on {socket.gethostname()}"
-        picture = picture_of(self._topology, self._layout, masked(self._log.url))
+        letters = self._start.picture.dead_letters if self._start.picture else ()
+        picture = picture_of(self._topology, self._layout, masked(self._log.url), letters)
         return msgspec.structs.replace(
             self._start, by=by, at=wall_clock_ms(), topology=self._description, picture=picture
         )

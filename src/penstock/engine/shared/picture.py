@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from penstock.engine.shared.layout import Layout
@@ -56,6 +58,8 @@ class Picture(msgspec.Struct, frozen=True):
     """The repartition topics, whose records are deleted once they are processed."""
     log: str = ""
     """Where the topics are."""
+    dead_letters: tuple[str, ...] = ()
+    """The topic of dead letters, if there may be any; empty in earlier checkpoints."""
 
     @property
     def has_outside(self) -> bool:
@@ -68,14 +72,16 @@ class Picture(msgspec.Struct, frozen=True):
         return sum(sub.tasks for sub in self.subs)
 
 
-def picture_of(topology: Topology, layout: Layout | None = None, log: str = "") -> Picture:
+def picture_of(
+    topology: Topology, layout: Layout | None = None, log: str = "", dead_letters: Sequence[str] = ()
+) -> Picture:
     """Return the picture of a topology, with its partitions and tasks if they are known."""
     partitions = {} if layout is None else dict(layout.partitions)
     tasks = {} if layout is None else layout.tasks
     subs = tuple(
         DrawnSub(sub.id, tasks.get(sub.id, 0), tuple(map(_part, sub.parts))) for sub in topology.sub_topologies
     )
-    return Picture(subs, partitions, tuple(sorted(topology.internal_topics)), log)
+    return Picture(subs, partitions, tuple(sorted(topology.internal_topics)), log, tuple(dead_letters))
 
 
 def _part(part: Part) -> DrawnPart:

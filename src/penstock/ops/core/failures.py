@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from penstock.calls import why_result_unusable
 from penstock.errors import SerdeError
+from penstock.handlers import ERROR_HEADERS
 from penstock.java_names import of_java, of_module
 from penstock.messages import describe, said, show
 from penstock.plan.functions import Maker, UserFunction, is_own_file
@@ -20,10 +21,6 @@ _SAFE = (
     "  nothing of this batch was committed; fix the function or the record, or set on_error to 'skip' or "
     "'dead_letter:<topic>', and start again"
 )
-
-
-_ERRORS = "__streams.errors"
-"""The prefix of the names of Kafka Streams' dead letter headers."""
 
 
 class Origin(NamedTuple):
@@ -89,12 +86,12 @@ class Failure(NamedTuple):
         kind = type(self.error)
         module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
         return {
-            f"{_ERRORS}.exception": module + kind.__qualname__,
-            f"{_ERRORS}.message": said(self.error),
-            f"{_ERRORS}.stacktrace": "".join(traceback.format_exception(self.error)),
-            f"{_ERRORS}.topic": self.origin.topic,
-            f"{_ERRORS}.partition": str(self.origin.partition),
-            f"{_ERRORS}.offset": str(self.origin.offset),
+            f"{ERROR_HEADERS}.exception": module + kind.__qualname__,
+            f"{ERROR_HEADERS}.message": said(self.error),
+            f"{ERROR_HEADERS}.stacktrace": "".join(traceback.format_exception(self.error)),
+            f"{ERROR_HEADERS}.topic": self.origin.topic,
+            f"{ERROR_HEADERS}.partition": str(self.origin.partition),
+            f"{ERROR_HEADERS}.offset": str(self.origin.offset),
         }
 
     def _own(self) -> dict[str, str]:

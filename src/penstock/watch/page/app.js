@@ -1,11 +1,13 @@
 // The page: takes the picture once for each start, and figures as they come.
+import { Charts } from "./charts.js";
 import { Graph } from "./graph.js";
 import { Panel } from "./panel.js";
-import { count, element, exact, moment, plural, put, rate, short, size, span } from "./text.js";
+import { count, counted, element, exact, moment, parse, plural, put, rate, short, size, span } from "./text.js";
 
 const place = (id) => document.getElementById(id);
 const panel = new Panel(place("panel"), place("panel-title"), place("panel-body"), (node) => graph.select(node));
 const graph = new Graph(place("graph"), (chosen) => panel.show(chosen));
+const charts = new Charts(place("plots"), place("spans"));
 let picture = null, figures = null, asking = false, events = null;
 
 // --- what comes -----------------------------------------------------------------------------------------------------
@@ -14,7 +16,7 @@ async function takePicture() {
   if (asking) return;
   asking = true;
   try {
-    const answer = await fetch("/api/picture");
+    const answer = await fetch("api/picture");
     const found = await answer.json();
     if (!answer.ok) throw new Error(found.error);
     graph.draw(found);
@@ -34,8 +36,8 @@ async function takePicture() {
 // others: the seventh would wait for a minute.
 function listen() {
   if (events || document.hidden) return;
-  events = new EventSource("/api/events");
-  events.addEventListener("figures", (event) => show(JSON.parse(event.data)));
+  events = new EventSource("api/events");
+  events.addEventListener("figures", (event) => show(counted(event.data)));
   events.addEventListener("trouble", (event) => trouble(JSON.parse(event.data).error));
   events.addEventListener("error", () => status("lost", "the page's server does not answer; trying again"));
 }
@@ -67,6 +69,10 @@ function show(found) {
   stores(found);
   commits(found);
   losses(found);
+  failures(found);
+  letters(found);
+  applications();
+  charts.look();
   return undefined;
 }
 
@@ -86,9 +92,11 @@ function tiles(found) {
   else status(lag ? "lost" : "idle", lag ? `no commit for ${span(quiet)}, and records wait` : `up to date, idle for ${span(quiet)}`);
   put("started", `started ${moment(found.started_at)} UTC · ${plural(found.tasks, "task")}${machines(found.places)}`);
   put("rate", rate(found.rate));
+  place("rate").title = `${exact(found.rate)} a second, over the last ten seconds`;
   put("rate-more", `${exact(every.reduce((sum, one) => sum + one.read, 0))} read so far`);
   pulse(found);
   put("lag", count(lag));
+  place("lag").title = `${exact(lag)} records`;
   place("lag").classList.toggle("wait", lag > 0);
   put("lag-more", lag ? `records, or ${span(late)} of their time` : "records: all are read");
   put("commit", exact(found.commit));
@@ -98,6 +106,7 @@ function tiles(found) {
   put("state-more", `about ${plural(sizes.reduce((sum, one) => sum + one.rows, 0), "row")} in ${plural(sizes.length, "store")}`);
   const lost = found.losses.reduce((sum, one) => sum + one.records, 0);
   put("lost", count(lost));
+  place("lost").title = `${exact(lost)} records`;
   place("lost").classList.toggle("bad", lost > 0);
   put("lost-more", lost ? `most ${found.losses[0].done}` : "nothing was dropped or skipped");
 }
@@ -214,14 +223,79 @@ function commits(found) {
 }
 
 function losses(found) {
-  const names = found.losses.map((one) => `${one.node}|${one.reason}|${one.metric}`);
-  rows("losses", names, (name) => {
+  lost("losses", found.losses.filter((one) => !hasFailed(one)), "No record was left out.");
+}
+
+function lost(id, some, empty) {
+  const names = some.map((one) => `${one.node}|${one.reason}|${one.metric}`);
+  rows(id, names, (name) => {
     const told = element("span", { class: "rate bad" }), [node, reason] = name.split("|");
-    const one = found.losses[names.indexOf(name)];
+    const one = some[names.indexOf(name)];
     const row = element("button", { type: "button", class: "row", onclick: () => panel.show({ node }) },
       element("span", { class: "title" }, `${one.done} by ${short(node)}`), told, element("span", { class: "quiet why" }, `${reason}: ${one.why}`));
     return { row, told };
-  }, (name, { told }) => put(told, count(found.losses[names.indexOf(name)].records)), "No record was left out.");
+  }, (name, { told }) => put(told, exact(some[names.indexOf(name)].records)), empty);
+}
+
+// --- records that failed --------------------------------------------------------------------------------------------
+
+const hasFailed = (one) => ["skipped-records-total", "dead-letter-records-total"].includes(one.metric);
+let lettersOf = "";
+
+function failures(found) {
+  const more = picture.dead_letters.length ? "" : " Set on_error to dead_letter:TOPIC to keep those that fail.";
+  lost("failures", found.losses.filter(hasFailed), `No record has failed.${more}`);
+}
+
+// Dead letters are asked for when one more has been counted.
+async function letters(found) {
+  const topic = picture.dead_letters[0], some = found.losses.filter(hasFailed).map((one) => String(one.records));
+  const now = `${found.start} ${some.join(" ")}`;
+  if (!topic || now === lettersOf) return;
+  lettersOf = now;
+  try {
+    const answer = await fetch("api/letters?limit=10");
+    const told = parse(await answer.text());
+    if (!answer.ok) throw new Error(told.error);
+    place("letters").replaceChildren(...told.rows.map(letter),
+      told.rows.length ? element("p", { class: "quiet empty" }, `The newest of ${plural(told.records, "record")} in `, element("button", { type: "button", class: "link", onclick: () => panel.show({ topic }) }, topic)) : "");
+  } catch (error) {
+    place("letters").replaceChildren(element("p", { class: "trouble" }, error.message));
+  }
+}
+
+function letter(one) {
+  return element("button", { type: "button", class: "row", onclick: () => panel.show({ letter: one }) },
+    element("span", { class: "title" }, one.error || one.exception || "no error is given"), element("span", { class: "rate" }, moment(one.letter.timestamp)),
+    element("span", { class: "quiet why" }, `in ${short(one.node) || "a step that is not named"}, from ${one.topic || "?"}, partition ${one.partition}, offset ${one.offset}`));
+}
+
+// --- all applications of the log ------------------------------------------------------------------------------------
+
+let applicationsAt = 0;
+
+async function applications() {
+  if (Date.now() - applicationsAt < 5000) return;
+  applicationsAt = Date.now();
+  const answer = await fetch("api/applications").catch(() => null);
+  if (!answer?.ok) return;
+  const found = await answer.json();
+  place("applications-card").hidden = found.length < 2;
+  rows("applications", found.map((one) => `${one.name}|${one.address}`), (name) => {
+    const one = found.find((other) => `${other.name}|${other.address}` === name);
+    const told = element("span", { class: "rate" }), why = element("span", { class: "quiet why" }), dot = element("i", { class: "dot" });
+    const title = element("span", { class: "title" }, dot, one.name);
+    const row = one.is_own || !one.address ? element("div", { class: "row" }, title, told, why) : element("a", { class: "row", href: one.address }, title, told, why);
+    return { row, told, why, dot };
+  }, (name, { told, why, dot }) => {
+    const one = found.find((other) => `${other.name}|${other.address}` === name);
+    const is = one.age_ms < 10_000 ? "live" : one.status === "ok" ? "" : "lost";
+    dot.className = `dot ${one.status === "ok" ? is : "lost"}`;
+    const state = one.status === "stalled" ? `stalled for ${span(one.stalled_ms)}` : one.status;
+    put(told, one.error ? "cannot be read" : `${state}${one.behind ? ` · ${count(one.behind)} behind` : ""}`);
+    const page = one.is_own ? "this page" : one.address ? "" : `penstock ui ${one.name} shows it`;
+    put(why, one.error ?? [`commit ${exact(one.commit)}, ${one.age_ms < 1500 ? "just now" : `${span(one.age_ms)} ago`}`, page].filter(Boolean).join(" · "));
+  }, "");
 }
 
 // --- light and dark -------------------------------------------------------------------------------------------------

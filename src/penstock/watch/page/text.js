@@ -19,39 +19,49 @@ export function put(id, text) {
 
 const whole = new Intl.NumberFormat("en");
 
-export function count(number) {
-  if (number < 10_000) return whole.format(Math.round(number));
-  for (const [unit, size] of [["B", 1e9], ["M", 1e6], ["k", 1e3]]) {
-    if (number >= size) return `${(number / size).toFixed(number >= 100 * size ? 0 : 1)}${unit}`;
+const UNITS = [["k", 1e3], ["M", 1e6], ["B", 1e9], ["T", 1e12]];
+
+export function count(given) {
+  const number = Number(given);
+  if (!Number.isFinite(number)) return "–";
+  if (Math.abs(number) < 9_999.5) return whole.format(Math.round(number));
+  for (const [unit, size] of UNITS) {
+    const text = (number / size).toFixed(Math.abs(number) >= 99.95 * size ? 0 : 1);
+    if (Math.abs(Number(text)) < 1000) return `${text}${unit}`;
   }
-  return String(number);
+  return number.toExponential(1).replace("e+", "e");
 }
 
-export const exact = (number) => whole.format(number);
-export const rate = (number) => (number > 0 && number < 10 ? number.toFixed(1) : count(number));
+export const exact = (number) => (number instanceof Exact && /^-?\d+$/.test(number.text) ? whole.format(BigInt(number.text)) : whole.format(number));
+export const rate = (number) => (number > 0 && number < 9.95 ? number.toFixed(1) : count(number));
 export const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
 
-export function size(bytes) {
-  const units = ["B", "KB", "MB", "GB", "TB"];
-  let step = 0;
-  while (bytes >= 1024 && step < 4) { bytes /= 1024; step += 1; }
-  return `${step ? bytes.toFixed(bytes < 10 ? 1 : 0) : bytes} ${units[step]}`;
+const SIZES = ["B", "KB", "MB", "GB", "TB", "PB", "EB"];
+
+export function size(given) {
+  let bytes = Number(given), step = 0;
+  while (bytes >= (step ? 1023.5 : 1024) && step < SIZES.length - 1) { bytes /= 1024; step += 1; }
+  return `${step ? bytes.toFixed(bytes < 9.95 ? 1 : 0) : bytes} ${SIZES[step]}`;
 }
 
-export function span(ms) {
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  const seconds = ms / 1000;
-  if (seconds < 60) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+export function span(given) {
+  const ms = Number(given);
+  if (ms < 0) return `-${span(-ms)}`;
+  if (ms < 999.5) return `${Math.round(ms)} ms`;
+  if (ms < 9_950) return `${(ms / 1000).toFixed(1)} s`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
   if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
-  return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
+  const days = Math.floor(seconds / 86400);
+  return days < 1000 ? `${days} d ${Math.floor((seconds % 86400) / 3600)} h` : `${whole.format(days)} d`;
 }
 
-export function moment(ms) {
-  const date = new Date(ms);
-  if (Number.isNaN(date.getTime())) return String(ms);
-  const text = date.toISOString();
-  return `${text.slice(0, 10)} ${text.slice(11, ms % 1000 ? 23 : 19)}`;
+export function moment(given) {
+  const ms = Number(given), date = new Date(ms);
+  if (Number.isNaN(date.getTime())) return String(given);
+  const [day, time] = date.toISOString().split("T"); // years beyond 9999 are longer
+  return `${day} ${time.slice(0, ms % 1000 ? 12 : 8)}`;
 }
 
 // A number that JavaScript would show as another one, with the text it came as: 9007199254740993, 1.0, -0.0.
@@ -63,11 +73,14 @@ class Exact {
 
 const MARK = "\u0000number:";
 
+// JSON in which no whole number is rounded: figures, with which the page counts.
+export const counted = (text) => (/[0-9]{16}/.test(text) ? parse(text, /^-?\d{16,}$/) : JSON.parse(text));
+
 // JSON in which no number is rounded.
-export function parse(text) {
+export function parse(text, which = /./) {
   const marked = text.replace(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g, (found) => {
     if (found[0] === '"') return found.startsWith('"\\u0000') ? `"\\u0000${found.slice(1)}` : found;
-    return String(Number(found)) === found ? found : `"\\u0000number:${found}"`;
+    return String(Number(found)) === found || !which.test(found) ? found : `"\\u0000number:${found}"`;
   });
   return JSON.parse(marked, (name, one) => {
     if (typeof one !== "string" || one[0] !== MARK[0]) return one;
