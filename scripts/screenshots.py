@@ -34,6 +34,7 @@ from penstock.settings import Settings  # noqa: E402
 from penstock.storage import LocalStorage  # noqa: E402
 from penstock.testing import TopologyTestDriver  # noqa: E402
 from penstock.watch.server import page_app  # noqa: E402
+from penstock.watch.why import Replays  # noqa: E402
 from support.browser import Browser, chromium  # noqa: E402
 
 PICTURES = ROOT / "docs" / "pictures"
@@ -104,7 +105,8 @@ def _page(folder: Path) -> None:
     stores = open_stores(folder)
     market.trade(2_000)
     running.run_until()
-    with StateServer(stores, "127.0.0.1", 0, page_app(stores, log, "127.0.0.1")) as server, Browser() as browser:
+    page = page_app(stores, log, replays=Replays(f"{__file__}:shop", log.url))
+    with StateServer(stores, "127.0.0.1", 0, page) as server, Browser() as browser:
         browser.size(1280, 1000, dark=False)
         browser.open(server.url)
         for _ in range(ROUNDS):
@@ -119,6 +121,13 @@ def _page(folder: Path) -> None:
         browser.wait("document.querySelectorAll('#panel tbody tr').length > 0")
         time.sleep(0.5)
         browser.picture(PICTURES / "page-dark.png")
+        browser.click(".store[title='Store orders-by-minute']")
+        browser.wait("document.querySelectorAll('#panel .key').length > 0")
+        browser.click("#panel .key")
+        browser.wait("!!document.querySelector('#panel .timeline')", "the replay", seconds=300)
+        browser.size(1280, 1000, dark=False)
+        time.sleep(0.5)
+        browser.picture(PICTURES / "page-why.png")
         browser.click("#panel-close")
         browser.size(390, 844, mobile=True, dark=False)
         time.sleep(0.7)
@@ -164,7 +173,7 @@ def _spark(folder: Path) -> None:
     places = {"log": folder / "log", "state_dir": folder / "state"}
     with topology(stream).start("shop", spark=spark, slots=1, **places) as streams, Browser() as browser:
         stores = open_stores(folder / "state")
-        page = page_app(stores, FileLog(folder / "log"), "127.0.0.1")
+        page = page_app(stores, FileLog(folder / "log"))
         with StateServer(stores, "127.0.0.1", 0, page) as server:
             browser.size(1280, 900, dark=False)
             browser.open(server.url)

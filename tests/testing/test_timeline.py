@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -282,6 +283,27 @@ def test_why_reads_the_topics_of_a_program_and_counts_the_stream_time_of_the_key
     wrong = CliRunner().invoke(main, ["why", "shop_to_ask.py:builder", "nothing", "ann"])
     assert wrong.exit_code == 1
     assert "no step named 'nothing' aggregates in windows; these have: by-minute" in wrong.output
+
+
+def test_why_as_json_has_the_place_of_each_record_and_reads_the_newest_ones_where_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    from click.testing import CliRunner
+
+    from penstock.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop_as_json.py").write_text(SHOP)
+    produce([("ann", 5.0, 1_000), ("ann", 2.0, 5 * MINUTE), ("ann", 3.0, 30_000)], "orders", str, float)
+    asked = ["why", "shop_as_json.py:builder", "by-minute", "ann", "--newest", "--limit", "2", "--json"]
+    ran = CliRunner().invoke(main, asked)
+    assert ran.exit_code == 0, ran.output
+    found = json.loads(ran.stdout)
+    assert (found["read"], found["present"], found["key"], found["stream_time"]) == (2, 3, "ann", 5 * MINUTE)
+    rows = [(one["topic"], one["partition"], one["offset"], one["value"], one["late"]) for one in found["records"]]
+    assert rows == [("orders", 0, 1, 2.0, False), ("orders", 0, 2, 3.0, True)]
+    told = CliRunner().invoke(main, asked[:-1])
+    assert "Only the newest 2 records were read, so the oldest windows may lack records." in told.output
 
 
 SHOP_WITH_RETURNS = SHOP + 'builder.stream("returns", key=str, value=float).to("counted")\n'

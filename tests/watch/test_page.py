@@ -313,6 +313,8 @@ def test_why_tells_the_windows_of_a_key_their_records_and_what_was_late(
     [late] = [one for one in line["records"] if one["late"]]
     assert late["told"].startswith("late: stream time was 1970-01-01T00:02:00Z, and its window ")
     assert {one["topic"] for one in line["records"]} == {"orders"}
+    [newest] = client.get("/api/why/by-minute/ann?limit=2", headers=asks).json()["lines"]
+    assert (newest["read"], newest["present"]) == (2, 5)
     wrong = client.get("/api/why/orders/ann", headers=asks)
     assert wrong.status_code == 400
     assert "no step named 'orders' aggregates in windows" in wrong.json()["error"]

@@ -21,6 +21,7 @@ from penstock.query.application import ApplicationStores
 from penstock.query.health import HealthCheck
 from penstock.watch.held import held_by, stream_times
 from penstock.watch.history import History
+from penstock.watch.letters import Letters
 from penstock.watch.samples import SPANS, Samples
 from penstock.watch.topics import TopicLook, offsets_of
 
@@ -47,6 +48,7 @@ class Application:
     def __init__(self, stores: ApplicationStores, log: Log | None = None, health: HealthCheck | None = None):
         self._stores = stores
         self._topics = TopicLook(log)
+        self._letters = Letters(self._topics)
         self._health = health or HealthCheck(stores, log)
         self._lock = threading.Lock()
         self._start: tuple[str, Start] | None = None
@@ -190,7 +192,7 @@ class Application:
         letters = self._picture().dead_letters
         if not letters:
             return {"topic": None, "records": 0, "rows": []}
-        return self._topics.letters(letters[0], limit)
+        return self._letters.newest(letters[0], limit)
 
     def held(self, node: str, limit: int) -> dict[str, Any]:
         """The entries that a step holds back, see :func:`held_by`; raises ``ConfigError`` if it is no such step."""

@@ -53,6 +53,8 @@ _MOST_PAGES = 32
 """The most pages that are notified of commits at a time."""
 
 _MOST_ROWS = 1_000
+_FEW_REPLAYED, _MOST_REPLAYED = 2_000, 100_000
+"""A replay takes milliseconds for each record, and a page waits for it."""
 
 
 def page_app(
@@ -103,7 +105,7 @@ def _served(
         Route("/api/held/{node}", told(page.held, ("limit",))),
         Route("/api/topics/{topic}", told(page.newest, ("limit",))),
         Route("/api/letters", told(page.letters, ("limit",))),
-        Route("/api/why/{node}/{key:path}", told(page.why)),
+        Route("/api/why/{node}/{key:path}", told(page.why, ("limit",))),
         Route("/api/applications", told(page.applications)),
         Route("/metrics", told(page.metrics, None)),
     ]
@@ -195,7 +197,7 @@ class Page:
                 "this page does not know the program: start it with `penstock run PROGRAM --ui`, or with "
                 f"`penstock ui APPLICATION --program PROGRAM`; or run `penstock why PROGRAM {node} KEY` in a terminal",
             )
-        return json_answer(self._replays.of(node, key))
+        return json_answer(self._replays.of(node, key, limit_of(request, _FEW_REPLAYED, _MOST_REPLAYED)))
 
     def applications(self, request: Request) -> Response:
         """All applications of the log."""

@@ -5,22 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import pyarrow as pa
-
 from penstock.engine.shared.layout import TaskId
 from penstock.engine.shared.manifest import Manifest
 from penstock.errors import ConfigError, PenstockError
-from penstock.handlers import ERROR_HEADERS
 from penstock.log.base import Log
-from penstock.log.consume import headers_of
 from penstock.log.records import Records
-from penstock.masking import masked
 from penstock.query.plain import decoded
-from penstock.serdes import BYTES, Serde, from_name
+from penstock.serdes import Serde, from_name
 
 _NO_LOG = "the place of the topics is not known; give it with --log-dir"
-_MOST_STACK = 8_000
-"""The number of characters of a stack trace that are returned: the last ones."""
 _MOST_LOOKS = 16
 """The number of a topic's partitions whose lag in time is checked: those with the most records."""
 
@@ -47,7 +40,11 @@ class TopicLook:
 
     def __init__(self, log: Log | None):
         self._log = log
-        self._types: dict[str, tuple[Serde, Serde]] = {}
+
+    @property
+    def log(self) -> Log | None:
+        """The log; None if unknown."""
+        return self._log
 
     def lag(self, topic: str, offsets: dict[int, int]) -> dict[str, Any]:
         """The lag of a topic: for each partition, the records that wait, and the time between the oldest and the newest
@@ -83,13 +80,13 @@ class TopicLook:
         if self._log is None:
             raise ConfigError(_NO_LOG)
         info, found = self._log.topic(topic), []
-        for records, partition in self._newest(topic, limit):
+        for records, partition in self.newest_of(topic, limit):
             found += _rows(records, partition, from_name(info.key), from_name(info.value))
         found.sort(key=lambda row: (row["timestamp"], row["offset"]), reverse=True)
         types = {"key": info.key, "value": info.value}
-        return {"topic": topic, "records": self._present(topic), "types": types, "rows": found[:limit]}
+        return {"topic": topic, "records": self.present(topic), "types": types, "rows": found[:limit]}
 
-    def _newest(self, topic: str, limit: int) -> Iterator[tuple[Records, int]]:
+    def newest_of(self, topic: str, limit: int) -> Iterator[tuple[Records, int]]:
         """The newest records of each partition, with its number."""
         if self._log is None:
             raise ConfigError(_NO_LOG)
@@ -99,53 +96,10 @@ class TopicLook:
             if records is not None:
                 yield records, partition
 
-    def _present(self, topic: str) -> int:
+    def present(self, topic: str) -> int:
+        """How many records a topic has."""
         assert self._log is not None
         return sum(self._log.end_offsets(topic)) - sum(self._log.start_offsets(topic))
-
-    def letters(self, topic: str, limit: int) -> dict[str, Any]:
-        """The newest dead letters of a topic, the newest first: each with the place of its record, the step that
-        failed, and the error. Raises like ``newest``."""
-        found = self._newest(topic, limit)
-        rows = [row for records, partition in found for row in self._letters(records, partition)]
-        rows.sort(key=lambda row: (row["letter"]["timestamp"], row["letter"]["offset"]), reverse=True)
-        return {"topic": topic, "records": self._present(topic), "rows": rows[:limit]}
-
-    def _letters(self, records: Records, partition: int) -> Iterator[dict[str, Any]]:
-        columns = records.offsets.tolist(), records.timestamp.tolist(), headers_of(records)
-        columns_of_bytes = records.key.to_pylist(), records.value.to_pylist()
-        for offset, timestamp, headers, key, value in zip(*columns, *columns_of_bytes, strict=True):
-            said = {name: data.decode(errors="replace") for name, data in headers}
-            origin = said.get("penstock.topic") or said.get(f"{ERROR_HEADERS}.topic", "")
-            types = self._types_of(origin)
-            yield {
-                "node": said.get("penstock.node", ""),
-                "error": masked(said.get("penstock.error") or said.get(f"{ERROR_HEADERS}.message", "")),
-                "exception": said.get(f"{ERROR_HEADERS}.exception", ""),
-                "function": said.get("penstock.function", ""),
-                "stack": masked(said.get(f"{ERROR_HEADERS}.stacktrace", ""))[-_MOST_STACK:],
-                "topic": origin,
-                "partition": said.get("penstock.partition") or said.get(f"{ERROR_HEADERS}.partition", ""),
-                "offset": said.get("penstock.offset") or said.get(f"{ERROR_HEADERS}.offset", ""),
-                "key": _value(types[0], key),
-                "value": _value(types[1], value),
-                "letter": {"partition": partition, "offset": offset, "timestamp": timestamp},
-            }
-
-    def _types_of(self, topic: str) -> tuple[Serde, Serde]:
-        """The types of the topic that a letter came from; bytes if they are not known."""
-        assert self._log is not None
-        if topic not in self._types:
-            try:
-                info = self._log.topic(topic)
-                self._types[topic] = from_name(info.key), from_name(info.value)
-            except (PenstockError, OSError):
-                self._types[topic] = BYTES, BYTES
-        return self._types[topic]
-
-
-def _value(serde: Serde, data: bytes | None) -> Any:
-    return decoded(serde, pa.array([data], pa.binary()))[0]
 
 
 def _rows(records: Records, partition: int, key: Serde, value: Serde) -> list[dict[str, Any]]:

@@ -14,9 +14,6 @@ import msgspec
 from penstock.errors import ConfigError, PenstockError
 from penstock.masking import masked
 
-_RECORDS = 100_000
-"""How many records are replayed: the newest ones."""
-
 _MOST = 500
 """How many of a key's records and windows are returned: the newest ones."""
 
@@ -43,8 +40,13 @@ class Replays:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
 
-    def of(self, node: str, key: str, records: int = _RECORDS) -> dict[str, Any]:
+    def of(self, node: str, key: str, records: int) -> dict[str, Any]:
         """Return a key's windows in a step, and its records with what became of each.
+
+        Args:
+            node: the step.
+            key: the key, as text.
+            records: how many records are replayed: the newest ones.
 
         Raises:
             ConfigError: the program does not load, has no such step, or the key is of another type.

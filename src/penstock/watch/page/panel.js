@@ -140,11 +140,11 @@ export class Panel {
   why({ step, key: chosen, window, back }) {
     const { figures, more } = this.begin(value(chosen), `why, in ${short(step)}`);
     const answer = element("div", {}), again = () => ask();
-    const ask = () => {
+    const ask = (limit = 2000) => {
       answer.replaceChildren();
       answer.dataset.waits = "replaying the records of the program's topics …";
-      this.into(answer, `api/why/${encodeURIComponent(step)}/${encodeURIComponent(asText(chosen))}`,
-        (found) => explained(found, window, table, shown), { "penstock-page": "1" });
+      this.into(answer, `api/why/${encodeURIComponent(step)}/${encodeURIComponent(asText(chosen))}?limit=${limit}`,
+        (found) => explained(found, window, table, shown, ask), { "penstock-page": "1" });
     };
     figures.replaceChildren(element("p", { class: "actions" },
       element("button", { type: "button", class: "link", onclick: () => this.show(back) }, "Back"),

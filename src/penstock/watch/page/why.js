@@ -71,9 +71,9 @@ function drawn(line, chosen) {
 // Times as the page writes them, and the day once.
 const plainly = (told) => told.replace(/(\d{4,}-\d\d-\d\d)T([\d:.]+)Z/g, "$1 $2").replace(/(\d{4,}-\d\d-\d\d) ([\d:.]+) – \1 /g, "$1 $2 – ");
 
-export function explained(found, chosen, table, shown) {
+export function explained(found, chosen, table, shown, more) {
   const lines = found.lines.filter((line) => line.records.length);
-  if (!lines.length) return [element("p", { class: "quiet" }, "No record of this key has reached the step, among the records that were replayed."), note(found.lines[0])];
+  if (!lines.length) return [element("p", { class: "quiet" }, "No record of this key has reached the step, among the records that were replayed."), note(found.lines[0], more)].filter(Boolean);
   return lines.flatMap((line) => {
     const late = line.late ? `, ${count(line.late)} of them late` : "";
     const left = line.of_key > line.records.length ? ` The newest ${line.records.length} are shown.` : "";
@@ -91,15 +91,17 @@ export function explained(found, chosen, table, shown) {
     return [
       element("p", {}, `${plural(line.of_key, "record")} of the key${late}; stream time is ${moment(line.stream_time)}.${left}`),
       element("p", { class: "quiet" }, `A bar is a window, the thin part its grace period of ${span(line.grace_ms)}. A dot is a record; red ones were late.`),
-      drawn(line, chosen), ...tables, note(line),
+      drawn(line, chosen), ...tables, note(line, more),
     ].filter(Boolean);
   });
 }
 
-function note(line) {
+// How much was replayed, and a way to replay more.
+function note(line, more) {
   if (!line) return null;
-  const some = line.read < line.present;
-  return element("p", { class: "quiet" }, some
-    ? `Only the newest ${plural(line.read, "record")} of ${plural(line.present, "record")} were replayed, so the oldest windows may lack records.`
-    : `All ${plural(line.present, "record")} of the program's topics were replayed.`);
+  if (line.read >= line.present) return element("p", { class: "quiet" }, `All ${plural(line.present, "record")} of the program's topics were replayed.`);
+  const next = Math.min(line.read * 10, 100_000);
+  const told = `Only the newest ${plural(line.read, "record")} of ${plural(line.present, "record")} were replayed, so the oldest windows may lack records. `;
+  return element("p", { class: "quiet" }, told,
+    next > line.read ? element("button", { type: "button", class: "link", onclick: () => more(next) }, `Replay ${plural(next, "record")}`) : "");
 }
