@@ -67,9 +67,10 @@ def why(
         ranges = _newest(ranges, limit)
     with TopologyTestDriver(topology, partitions=partitions or 1, on_error="skip") as driver:
         places = _through(driver, topology, log, ranges, limit)
-        lines = driver.timeline(_key(topology, node, key), node)
+        as_at_step = _key(topology, node, key)
+        lines = driver.timeline(as_at_step, node)
     if as_json:
-        for line in lines:
+        for line in lines or [_nothing(node, as_at_step)]:
             print_json(_plain(line, places, present))
     else:
         _show(lines, key, node, _what_was_read(len(places), present, limit, newest))
@@ -103,6 +104,13 @@ def _show(lines: list[Timeline], key: str, node: str, note: str) -> None:
         click.echo(str(line))
     if not any(line.records for line in lines):
         say(f"No record of the key {key} has reached {node}.")
+
+
+def _nothing(node: str, key: Any) -> Timeline:
+    """The timeline of a key that has no record in any partition."""
+    from penstock.testing.timeline import Timeline
+
+    return Timeline(node, key, 0, -1, ())
 
 
 def _plain(line: Timeline, places: list[tuple[str, int, int]], present: int) -> dict[str, Any]:
