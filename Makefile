@@ -91,6 +91,11 @@ docs: $(READY)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
 	@echo 'site/index.html is where it begins.'
 
+# The same beside earlier versions, which VERSIONS has: a folder to publish.
+VERSIONS ?= versions
+docs-version: docs
+	@$(BIN)/python scripts/site_versions.py site $(VERSIONS)
+
 mutations: $(READY)
 	@$(BIN)/python scripts/mutations.py $(IDS)
 
@@ -108,4 +113,4 @@ clean:
 	rm -rf .venv .venv.log .penstock/demo bench/runs build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: mutations docs outages release-state dist pictures soak chaos readers help setup demo test quick lint bench lock clean
+.PHONY: mutations docs docs-version outages release-state dist pictures soak chaos readers help setup demo test quick lint bench lock clean

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -58,4 +62,55 @@ def test_the_site_can_be_searched_from_its_folder(site: Path):
             "(document.querySelector('.md-search__input'))"
         )
         browser.wait("document.querySelectorAll('.md-search-result__item').length > 2")
+        assert browser.complaints() == []
+
+
+def site_of(folder: Path) -> Path:
+    """A site with the files that versions need."""
+    (folder / "assets").mkdir(parents=True)
+    shutil.copy(ROOT / "docs" / "assets" / "versions.js", folder / "assets")
+    return folder
+
+
+def added(*given: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "scripts" / "site_versions.py"), *map(str, given)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_versions_stand_beside_each_other_the_newest_first(tmp_path: Path):
+    site, folder = site_of(tmp_path / "site"), tmp_path / "versions"
+    for version in ("0.9.0", "0.10.0rc1", "0.10.0", "0.2.0"):
+        assert added(site, folder, version).returncode == 0
+    last = added(site, folder, "0.9.0").stdout
+    assert last == f"{folder / 'index.html'} has 0.10.0, 0.10.0rc1, 0.9.0, 0.2.0.\n"
+    lists = {one.read_text() for one in folder.glob("*/assets/versions.js")}
+    assert lists == {'var penstockVersions = ["0.10.0", "0.10.0rc1", "0.9.0", "0.2.0"];\n'}
+    assert 'url=0.10.0/index.html"' in (folder / "index.html").read_text()
+    assert added(site, folder, "../1").stderr.startswith("a version is letters, digits, dots, + and -; got '../1'")
+    assert added(tmp_path, folder, "1.0").stderr.startswith(f"{tmp_path} is no site that `make docs` has built")
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    """A host that does not tell of requests."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(chromium() is None, reason="needs Chromium")
+def test_the_head_of_a_page_lists_the_versions_from_a_folder_and_on_a_host(site: Path, tmp_path: Path):
+    for version in ("0.1.0", "0.2.0"):
+        assert added(site, tmp_path, version).returncode == 0
+    handler, chosen = partial(QuietHandler, directory=str(tmp_path)), "document.querySelector('.penstock-versions')"
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, Browser() as browser:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for address in (tmp_path.as_uri(), f"http://127.0.0.1:{server.server_port}"):
+            browser.open(f"{address}/0.1.0/reference/streams.html")
+            browser.wait(f"!!{chosen}", "the list of versions")
+            assert browser.value(f"[{chosen}.value, {chosen}.length]") == ["0.1.0", 2]
+            browser.value(f"{chosen}.value = '0.2.0'; {chosen}.dispatchEvent(new Event('change'))")
+            browser.wait("location.pathname.endsWith('/0.2.0/index.html')", "the other version")
+            browser.wait(f"{chosen}?.value == '0.2.0'", "its list")
+        server.shutdown()
         assert browser.complaints() == []

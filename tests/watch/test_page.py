@@ -364,3 +364,16 @@ def test_new_addresses_need_the_token_as_all_others(shop: Shop):
     local = TestClient(Guarded(served.app, "localhost"), base_url="http://evil.example")
     for address in ("history/minutes", "letters", "applications", "why/by-minute/ann"):
         assert local.get(f"/api/{address}").status_code == 421
+
+
+def test_figures_are_told_while_another_thread_takes_the_picture_of_a_new_start(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+):
+    seen, note = Application(open_stores(shop.folder), shop.log), figures.History.note
+
+    def noted(self: figures.History, newest: Any) -> None:
+        seen._history = None  # as the other thread does
+        note(self, newest)
+
+    monkeypatch.setattr(figures.History, "note", noted)
+    assert seen.figures()["commit"] == shop.running.coordinator.manifest.commit

@@ -140,17 +140,18 @@ class Application:
         assert picture is not None
         parts = [part for sub in picture.subs for part in sub.parts]
         read = {topic for part in parts if part.kind == "source" for topic in part.topics} - set(picture.internal)
-        if self._history is None:
+        history = self._history
+        if history is None:
             ends = {part.name for part in parts if part.kind == "sink"} or {p.name for p in parts if p.kind == "source"}
-            self._history = History(self._stores.commits, frozenset(read), frozenset(ends))
-        self._history.note(newest)
-        rate, rates = self._history.rates()
+            history = self._history = History(self._stores.commits, frozenset(read), frozenset(ends))
+        history.note(newest)
+        rate, rates = history.rates()
         sizes, now = _sizes(newest), int(time.time() * 1000)
         offsets = offsets_of(newest, sorted(read))
         topics = {topic: {"read": sum(at.values()), **self._topics.lag(topic, at)} for topic, at in offsets.items()}
         losses = together(losses_of(newest.metrics).values())
         lags = [sum(one["lag"]) for one in topics.values() if "lag" in one]
-        latency = self._history.latency()
+        latency = history.latency()
         lag = sum(lags) if len(lags) == len(topics) else None
         self._samples.add(now, rate, lag, latency, sum(one["bytes"] for one in sizes.values()))
         return {
@@ -170,7 +171,7 @@ class Application:
             "waiting": _waiting(newest),
             "children": self._children(picture),
             "losses": [{**loss.to_dict(), "done": loss.done, "why": loss.why} for loss in losses],
-            "commits": self._history.commits(_COMMITS),
+            "commits": history.commits(_COMMITS),
         }
 
     def _children(self, picture: Picture) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ _MOST = 500
 """How many of a key's records and windows are returned: the newest ones."""
 
 _SECONDS = 300.0
-_NICE = 10
+_NICE = 5
 """The program that makes commits on this machine goes first."""
 
 

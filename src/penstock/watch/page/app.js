@@ -60,6 +60,7 @@ function trouble(message) {
 
 function show(found) {
   figures = found;
+  if (!place("trouble").hidden) trouble("");
   if (!picture || picture.start !== found.start) return takePicture();
   graph.update(found);
   panel.update(found);
