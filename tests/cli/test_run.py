@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Penstock
-from penstock import consume, produce
+from penstock import TopicNotFoundError, consume, produce
 from penstock.cli.run import _Run
 from penstock.engine.spark import jvm
 from penstock.engine.spark.output import SparkOutput
@@ -117,7 +117,7 @@ class Running:
 
     def wait_for_records(self, topic: str, count: int) -> None:
         while len(said(topic)) < count:
-            assert self._process.poll() is None, self.end()
+            assert self._process.poll() is None, "\n".join(self.end()[2][-25:])
             time.sleep(0.1)
 
     def ctrl_c(self) -> None:
@@ -138,9 +138,10 @@ class Running:
 
 
 def said(topic: str) -> list[tuple[object, object]]:
-    if not Path(".penstock", "log", topic).exists():
+    try:
+        return [(record.key, record.value) for record in consume(topic)]
+    except TopicNotFoundError:  # it has not been made, or is being made
         return []
-    return [(record.key, record.value) for record in consume(topic)]
 
 
 def printed(err: list[str]) -> list[str]:

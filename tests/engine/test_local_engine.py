@@ -182,19 +182,19 @@ def test_a_function_that_fails_ends_the_program_with_its_error():
 def test_spark_is_the_default_where_it_is_installed(monkeypatch, has_pyspark, has_java, given, choice):
     monkeypatch.setattr(choosing, "find_spec", lambda name: object() if has_pyspark else None)
     monkeypatch.setattr(choosing, "has_java", lambda: has_java)
-    monkeypatch.setattr(choosing, "_has_session", lambda: False)
+    monkeypatch.setattr(choosing, "has_session", lambda: False)
     assert choice_of(Settings.load(environment={}, engine=given), None) == choice
 
 
 def test_a_session_decides_for_spark(monkeypatch):
-    monkeypatch.setattr(choosing, "_has_session", lambda: True)
+    monkeypatch.setattr(choosing, "has_session", lambda: True)
     assert choice_of(Settings(), None) == Choice("spark", "there is a session")
     assert choice_of(Settings(), object()).name == "spark"
 
 
 def test_the_choice_is_said_in_one_line(monkeypatch, caplog):
     monkeypatch.setenv("JAVA_HOME", "nowhere")
-    monkeypatch.setattr(choosing, "_has_session", lambda: False)
+    monkeypatch.setattr(choosing, "has_session", lambda: False)
     fill(["x"])
     with caplog.at_level(logging.WARNING), counting().start("words") as streams:
         assert streams.engine == "local"

@@ -13,6 +13,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.engine.running.engine import has_session
 from penstock.engine.spark import private
 
 
@@ -134,3 +135,10 @@ def test_only_the_worker_that_is_given_filters_plans_with_them():
         ran = subprocess.run([sys.executable, "-c", program, worker], capture_output=True, text=True)
         said[worker] = ran.stdout.strip() or ran.stderr
     assert said == {"data_source_pushdown_filters": "True", "plan_data_source_read": "False"}
+
+
+def test_a_pyspark_that_another_thread_is_importing_has_no_context_yet(monkeypatch: pytest.MonkeyPatch):
+    for name in ("pyspark.core.context", "pyspark.sql.connect.session"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    assert (private.active_context(), private.gateway(), private.connect_session()) == (None, None, None)
+    assert not has_session()

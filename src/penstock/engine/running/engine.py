@@ -86,7 +86,7 @@ def _choice(settings: Settings, spark: Any | None) -> Choice:
         origin = settings.origins.get("engine", "keyword")
         where = "" if origin == "keyword" else f" ({origin})"
         return Choice(settings.engine, f"the setting engine says so{where}", True)
-    if spark is not None or _has_session():
+    if spark is not None or has_session():
         return Choice("spark", "there is a session")
     if find_spec("pyspark") is None:
         return Choice("local", "PySpark is not installed")
@@ -101,9 +101,9 @@ def has_java() -> bool:
     return shutil.which(str(Path(home, "bin", "java")) if home else "java") is not None
 
 
-def _has_session() -> bool:
+def has_session() -> bool:
     """Return whether this process runs Spark already, or is one of its own; PySpark is not imported for it."""
-    core = sys.modules.get("pyspark.core.context")
-    connect = sys.modules.get("pyspark.sql.connect.session")
-    is_classic = core is not None and core.SparkContext._active_spark_context is not None
-    return is_classic or (connect is not None and connect.SparkSession.getActiveSession() is not None)
+    context = getattr(sys.modules.get("pyspark.core.context"), "SparkContext", None)
+    connect = getattr(sys.modules.get("pyspark.sql.connect.session"), "SparkSession", None)
+    is_classic = context is not None and context._active_spark_context is not None
+    return is_classic or (connect is not None and connect.getActiveSession() is not None)

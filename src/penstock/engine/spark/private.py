@@ -20,19 +20,25 @@ def is_classic(spark: Any) -> bool:
 
 def active_context() -> Any | None:
     """The Spark context of this process, if there is one; PySpark is not imported for it."""
-    context = _context_class()
+    context = _loaded("pyspark.core.context", "SparkContext")
     return None if context is None else context._active_spark_context
 
 
 def gateway() -> Any | None:
     """PySpark's connection to the JVM of this process, if there is one; PySpark is not imported for it."""
-    context = _context_class()
+    context = _loaded("pyspark.core.context", "SparkContext")
     return None if context is None else context._gateway
 
 
-def _context_class() -> Any | None:
-    """None as well while another thread, such as the one that starts the JVM, imports PySpark."""
-    return getattr(sys.modules.get("pyspark.core.context"), "SparkContext", None)
+def connect_session() -> Any | None:
+    """The active session of Spark Connect, if there is one; PySpark is not imported for it."""
+    session = _loaded("pyspark.sql.connect.session", "SparkSession")
+    return None if session is None else session.getActiveSession()
+
+
+def _loaded(module: str, name: str) -> Any | None:
+    """Return a name of a module, unless that is not imported; another thread may be importing it just now."""
+    return getattr(sys.modules.get(module), name, None)
 
 
 def launch(options: Mapping[str, str], on_process: Callable[[subprocess.Popen[bytes]], None], **arguments: Any) -> Any:

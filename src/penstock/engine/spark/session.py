@@ -93,8 +93,7 @@ def stop_context(context: Any) -> None:
 
 def _has_connect_session() -> bool:
     """Return whether Spark Connect's session is the only one."""
-    connect = sys.modules.get("pyspark.sql.connect.session")
-    return connect is not None and connect.SparkSession.getActiveSession() is not None
+    return private.connect_session() is not None
 
 
 def _is_connect() -> ConfigError:
