@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from penstock import (
+    Deduplicated,
     JoinWindows,
     Materialized,
     Stores,
@@ -96,6 +97,30 @@ def test_two_groups_of_a_cogroup_that_repartition_without_names():
     assert refusal(build) == (
         "two groups at HERE and HERE repartition through one topic, 'sums-repartition': give each group a name of its "
         "own, as in group_by(..., name=...) or group_by_key(name=...)"
+    )
+
+
+def joined_with(stream):
+    joined = StreamJoined.as_("join").with_store_name("kept")
+    stream.join(stream.map_values(ONE), BOTH, JoinWindows.of_time_difference_with_no_grace(1), stream_joined=joined)
+
+
+@pytest.mark.parametrize(
+    ("store", "keep"),
+    [
+        ("kept-this-join-store", joined_with),
+        ("kept", lambda stream: stream.deduplicate_by_key("1 h", Deduplicated(store_name="kept"))),
+        ("kept-store", lambda stream: stream.to_table().suppress(Suppressed.until_time_limit(1).with_name("kept"))),
+    ],
+)
+def test_a_processor_with_a_store_that_a_step_keeps_for_itself(store, keep):
+    def build(builder, stream):
+        keep(stream)
+        stream.process(lambda record, context: None, store, name="mine")
+
+    assert refusal(build) == (
+        f"the processor mine at HERE is connected to the store {store!r}, which the step at HERE keeps for itself; "
+        "processors have the stores of tables, and those that are added with add_state_store(...)"
     )
 
 

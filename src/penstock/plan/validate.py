@@ -139,6 +139,12 @@ def _known_stores(declared: Sequence[Node], facts: TableFacts) -> None:
                     f"the processor {node.name} at {node.where} is connected to the global store {name!r}; every "
                     "processor reads global stores without being connected, so leave it out"
                 )
+            if name in tables and (not tables[name].is_table or tables[name].collapses_updates):
+                raise TopologyError(
+                    f"the processor {node.name} at {node.where} is connected to the store {name!r}, which the step at "
+                    f"{tables[name].where} keeps for itself; processors have the stores of tables, and those that are "
+                    "added with add_state_store(...)"
+                )
             if name not in tables and name not in facts.added:
                 has = ", ".join(map(repr, [*facts.added, *tables])) or "none"
                 raise TopologyError(
