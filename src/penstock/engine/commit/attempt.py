@@ -62,6 +62,8 @@ class Attempt:
         self._opened, self._runner, self._idling = opened, runner, idling
         self._layout = opened.layout
         self._before = before
+        self._positions: Mapping[str, TaskEntry] = before.tasks
+        """The positions from which tasks read."""
         self._ends, self._advances, self._now = ends, advances, now
         self._name = attempt_name(opened.application, before.commit + 1)
         self._done: dict[str, TaskDone] = {}
@@ -77,6 +79,8 @@ class Attempt:
         self._entries = self._where_tasks_are()
         self._alignment = Alignment(opened.layout, self._entries, ends, self._waiting, opened.log, opened.settings)
         self.records = 0
+        self.waited = 0.0
+        """The seconds for which it waited for records."""
 
     @property
     def exchange_files(self) -> set[str]:
@@ -109,7 +113,7 @@ class Attempt:
         """Return the entries of all tasks, advanced past records that are gone and need not be read."""
         layout, topics, log = self._layout, self._opened.topics, self._opened.log
         starts = {topic: log.start_offsets(topic) for topic in self._ends}
-        entries = dict(self._before.tasks)
+        entries = dict(self._positions)
         for sub in (sub for stage in layout.stages for sub in stage):
             for task in layout.tasks_of(sub):
                 entry = entries.setdefault(task.name, _NEW)
@@ -240,7 +244,7 @@ class Attempt:
         for work in works:
             done = by_task[work.task]
             self._done[work.task] = done
-            self._skipped |= skipped_records(work, self._before.tasks.get(work.task, TaskEntry()))
+            add_up(self._skipped, skipped_records(work, self._positions.get(work.task, TaskEntry())))
             if done.left:
                 self._waiting[work.task] = {**self._waiting.get(work.task, {}), **done.left}
             self.records += done.read

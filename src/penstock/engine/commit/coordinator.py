@@ -20,7 +20,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -29,6 +29,7 @@ from penstock.engine.commit.attempt import Attempt, is_left_by
 from penstock.engine.commit.forgetting import Forgetting, waiting_files
 from penstock.engine.commit.invariants import COMMIT, TAKE_OVER, refusal
 from penstock.engine.commit.opening import Ends, Opened
+from penstock.engine.commit.parts import AttemptInParts, More
 from penstock.engine.commit.publishing import Publishing
 from penstock.engine.commit.settling import Settling
 from penstock.engine.evolution import carrying
@@ -39,6 +40,7 @@ from penstock.engine.shared.picture import picture_of
 from penstock.engine.shared.runner import LostWorkError, StageRunner
 from penstock.engine.shared.starts import Start, start_of
 from penstock.engine.shared.stores import has_own_stores
+from penstock.engine.timing.alignment import Waiting
 from penstock.engine.timing.idle import Advances, IdleTasks
 from penstock.engine.timing.idling import TaskIdling
 from penstock.errors import (
@@ -265,40 +267,53 @@ class Coordinator:
         if self.settings.standby_replicas:
             self.runner.follow(self.application, self.manifest, attempt.tasks)
         self.of_last_commit = latencies_of(time.monotonic() - ran)
-        return CommitDone(manifest.commit, attempt.records, time.monotonic() - began)
+        return CommitDone(manifest.commit, attempt.records, time.monotonic() - began - attempt.waited)
 
     def give_up(self) -> None:
         """Give up the running commit if work for it is lost or can be given up; from any thread."""
         self.given_up.set()
         self.runner.give_up()
 
-    def advance_time(self) -> CommitDone | None:
+    def advance_time(self, attempts: Callable[..., Attempt] = Attempt) -> CommitDone | None:
         """Advance time for tasks that have had nothing to read for long enough. Return None when there are none."""
         if not self.idle:
             return None
-        advances = self.idle.due(self._at_end())
-        return self.step({}, advances) if advances else None
+        advances = self.idle.due(self._at_end(self.end_offsets(), self.manifest.tasks, self.manifest.waiting))
+        return self.step({}, advances, attempts) if advances else None
 
-    def _at_end(self) -> dict[str, Numbers]:
+    def works_in_parts(self) -> bool:
+        """Return whether attempts can work part by part: where no sub-topologies send to each other in a circle."""
+        return not self.layout.circles
+
+    def more(self, attempt: AttemptInParts, ends: Ends) -> More | None:
+        """Return what an attempt can do now, before its commit is due; None if nothing has come and nothing is due."""
+        positions = attempt.positions
+        tasks = [task for stage in self.layout.stages for sub in stage for task in self.layout.tasks_of(sub)]
+        if attempt.waiting or not all(self._has_read(task, ends, positions) for task in tasks):
+            return More(ends, {})
+        advances = self.idle.due(self._at_end(ends, positions, attempt.waiting)) if self.idle else {}
+        return More(ends, advances, self.idle.now_ms()) if advances else None
+
+    def _at_end(self, ends: Ends, positions: Mapping[str, TaskEntry], waiting: Waiting) -> dict[str, Numbers]:
         """Return the numbers of the tasks that have read everything and have no records on their way."""
-        if self.manifest.waiting:
+        if waiting:
             return {}
-        ends = self.end_offsets()
         found: dict[str, Numbers] = {}
         behind: set[str] = set()
         for stage in self.layout.stages:
-            at_end = [(sub, task) for sub in stage for task in self.layout.tasks_of(sub) if self._has_read(task, ends)]
+            of_stage = [(sub, task) for sub in stage for task in self.layout.tasks_of(sub)]
+            at_end = [(sub, task) for sub, task in of_stage if self._has_read(task, ends, positions)]
             for sub in stage:  # tasks of a circle send to each other
                 if sum(one is sub for one, _ in at_end) < self.layout.tasks[sub.id]:
                     behind.update(sub.sink_topics)
             for sub, task in at_end:
                 if not behind.intersection(sub.source_topics):
-                    found[task.name] = self.manifest.tasks.get(task.name, TaskEntry()).numbers
+                    found[task.name] = positions.get(task.name, TaskEntry()).numbers
         return found
 
-    def _has_read(self, task: TaskPlaces, ends: Ends) -> bool:
+    def _has_read(self, task: TaskPlaces, ends: Ends, positions: Mapping[str, TaskEntry]) -> bool:
         """Return whether a task has read its topics of the log up to these ends."""
-        offsets, inputs = self.manifest.tasks.get(task.name, TaskEntry()).offsets, task.inputs
+        offsets, inputs = positions.get(task.name, TaskEntry()).offsets, task.inputs
         return not any(ends[topic][task.id.partition] > offsets.get(topic, 0) for topic in inputs if topic in ends)
 
     def _create(self, manifest: Manifest) -> None:

@@ -7,11 +7,18 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
+from penstock.engine.commit.attempt import Attempt
 from penstock.engine.commit.coordinator import CommitDone, Coordinator
 from penstock.engine.commit.opening import Ends
+from penstock.engine.commit.parts import AttemptInParts, More
 from penstock.engine.shared.moved import NOTE_SECONDS
 from penstock.errors import PenstockError, ProcessingError
+
+Question = TypeVar("Question")
+Answer = TypeVar("Answer")
 
 _log = logging.getLogger(__name__)
 
@@ -26,6 +33,12 @@ MOST_SECONDS_BESIDE = 0.25
 """Commits that take longer are published before the next one begins. Overlapping would save little, and their results
 should be visible soon.
 """
+
+_SEEN_SECONDS = 60.0
+"""How long tasks work between commits after a query for what is not committed."""
+
+_BETWEEN_SECONDS = 0.05
+"""How soon records that cannot be read yet are looked at again, between commits."""
 
 _LONGEST_SECONDS = 60.0
 """How long to wait for records when nothing can be due; every event that matters ends the wait."""
@@ -81,6 +94,12 @@ class CommitLoop:
         self._ends = coordinator.end_offsets() if ends_with_input else None
         if ends_with_input:
             coordinator.idling.seconds = 0.0  # records that do not exist are not waited for
+        self._due = 0.0
+        """When the next commit is due; tasks may work before that."""
+        self._asked_at = -_SEEN_SECONDS
+        """When a query last asked for what is not committed."""
+        self._seen: Ends = {}
+        """The ends up to which the running attempt reads."""
         self._asking = threading.Lock()
         self._asked: list[threading.Event] = []
         """Callers that wait until all existing records have been processed."""
@@ -203,12 +222,16 @@ class CommitLoop:
             ends = self._ends_now()
             if self._ends is None:
                 self._watch.has_seen(ends)
-            done = self._coordinator.step(ends)
+            due = self._due if self._due > began and self._works_between() else None
+            attempts = Attempt if due is None else partial(AttemptInParts, more=partial(self._more, due))
+            self._seen = ends
+            done = self._coordinator.step(ends, attempts=attempts)
             if done is None and self._ends is None:
-                done = self._coordinator.advance_time()
+                done = self._coordinator.advance_time(attempts)
             if done is not None:
-                self._take_note(done, ends)
-                self._pause_until(began + self._interval)
+                self._take_note(done, self._seen)
+                self._due = (began if due is None else max(due, began)) + self._interval
+                self._pause_until(self._due)
                 continue
             waits = self._coordinator.waits(ends)
             if waits is not None:  # there are more records, but tasks wait before they continue
@@ -266,10 +289,51 @@ class CommitLoop:
         return min(self._coordinator.idle.seconds(), longest) if self._coordinator.idle else longest
 
     def _pause_until(self, time_: float) -> None:
-        """Let records gather for the next commit, unless a caller waits for them."""
-        while not self._is_stopping and not self._asked and (left := time_ - time.monotonic()) > 0:
+        """Let records gather for the next commit, unless a caller waits for them, or queries see what is written."""
+        while not self._hurries() and not self._works_between() and (left := time_ - time.monotonic()) > 0:
             self._coordinator.moved.note()
             time.sleep(min(left, 0.02))
+
+    # --- between commits -----------------------------------------------------------------------------------------
+
+    def noting(self, ask: Callable[[Question], Answer]) -> Callable[[Question], Answer]:
+        """Return a function that asks running tasks for what is not committed: for a while, these work on what comes
+        between commits, too.
+        """
+
+        def asked(question: Question) -> Answer:
+            self._asked_at = time.monotonic()
+            return ask(question)
+
+        return asked
+
+    def _works_between(self) -> bool:
+        """Return whether tasks work while their commit is not due, because queries see what is not committed."""
+        coordinator = self._coordinator
+        is_seen = coordinator.settings.queries_see == "read_uncommitted"
+        is_seen = is_seen or time.monotonic() - self._asked_at < _SEEN_SECONDS
+        return is_seen and self._interval > 0 and self._ends is None and coordinator.works_in_parts()
+
+    def _hurries(self) -> bool:
+        """Return whether the commit is due before its time: the loop is to stop or to pause, or a caller waits."""
+        return self._is_stopping or self.is_paused or bool(self._asked)
+
+    def _more(self, due: float, attempt: AttemptInParts) -> More | None:
+        """Wait for something to do before a commit is due; None once it is."""
+        self._coordinator.idle.had_records(attempt.busy_tasks)
+        is_new = bool(attempt.busy_tasks)
+        while not self._hurries() and (left := due - time.monotonic()) > 0:
+            self._check()
+            ends = self._ends_now()
+            self._watch.has_seen(ends)
+            more = self._coordinator.more(attempt, ends)
+            if more is not None and (is_new or more.advances or self._seen != ends):
+                self._seen = ends
+                return more
+            self._coordinator.moved.note()
+            self._watch.wait(min(left, NOTE_SECONDS, self._patience() if more is None else _BETWEEN_SECONDS))
+            is_new = more is not None  # records that cannot be read yet are looked at again after a moment
+        return None
 
     def _unexpected(self, error: Exception) -> PenstockError:
         coordinator = self._coordinator

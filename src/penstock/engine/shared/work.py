@@ -68,6 +68,12 @@ class TaskWork(msgspec.Struct, frozen=True, omit_defaults=True):
     """For a task of a circle, the next lap. All other fields are sent with the first lap only."""
     begins: bool = True
     """Whether this is its first work in the attempt."""
+    part: int = 0
+    """The number of the part of an attempt that works between commits."""
+    goes_on: bool = False
+    """Whether the task has worked in an earlier part, so that its state holds writes of this attempt."""
+    stays_open: bool = False
+    """Whether another part follows: what is held back until the commit stays where it is."""
 
 
 class StageWork(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -107,6 +113,8 @@ class TaskDone(msgspec.Struct, frozen=True, omit_defaults=True):
     records: int = 0
     read: int = 0
     """How many of the records came from topics of the log."""
+    is_full: bool = False
+    """After a part that another one follows, whether the task wants the commit soon."""
     lap: LapDone | None = None
     """The result of a lap, except the last one."""
     is_lost: bool = False

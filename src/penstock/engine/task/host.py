@@ -144,10 +144,14 @@ class TaskHost:
                 gc.collect()  # objects that still refer to the damaged database hold its lock
             try:
                 task = self._tasks.get(work.task)
-                if task is None or not task.is_on_its_way(stage.attempt):
+                if work.goes_on:
+                    if task is None or task.pending != (stage.commit, stage.attempt):
+                        return TaskDone(work.task, is_lost=True, error="the task has lost what it had not committed")
+                elif task is None or not task.is_on_its_way(stage.attempt):
                     if work.lap is not None and not work.begins:
                         return TaskDone(work.task, is_lost=True, error="the task no longer goes around its circle")
                     task = self._task(work, stage.application)
+                assert task is not None
                 task.ordered_at = stage.now
                 return TaskDone(work.task) if stage.only_settles else task.run(work, stage.commit, stage.attempt)
             except pa.ArrowException as error:
@@ -158,10 +162,10 @@ class TaskHost:
                 if share > self._settings.chunk_records:
                     raise ProcessingError(_TOO_LARGE) from error
                 self._shares[work.task] = share * _SMALLER
-                if work.lap is not None:
+                if work.lap is not None or work.goes_on:
                     return TaskDone(work.task, is_lost=True, error="what came together was too much for an Arrow array")
             except DamagedStateError as error:
-                is_begun = work.lap is not None and not work.begins
+                is_begun = work.goes_on or (work.lap is not None and not work.begins)
                 self._distrust(work.task, error, is_new)
                 if is_begun:
                     return TaskDone(work.task, is_lost=True, error=str(error))

@@ -141,7 +141,7 @@ class Task:
         if work.lap is not None:
             return self._lapped(work, work.lap, commit, attempt)
         exchanges = self.begin(work)
-        with self.outlets(attempt) as outlets:
+        with self.outlets(f"{attempt}-{work.part}" if work.part else attempt) as outlets:
             records = self._read_all(outlets)
             left = self.left(exchanges)
             self.finish(work, outlets, left)
@@ -193,17 +193,15 @@ class Task:
         if work.advances:
             self.flow.advance_time(work.advances, outlets.write)
         self.flow.punctuate(outlets.write)
-        with _without_garbage_collection():
-            self.flow.flush(outlets.write)
+        if not work.stays_open:
+            with _without_garbage_collection():
+                self.flow.flush(outlets.write)
         outlets.dead_letters(self._take_dead_letters())
 
     def done(self, work: TaskWork, commit: int, attempt: str, outlets: Outlets, left: Left, records: int) -> TaskDone:
         """Return the task's part of a commit, once all of its results are written."""
         self._note_read()
-        self.state.prepare()
-        crash_point("before-delta")
-        delta = self._write_delta(commit, attempt)
-        crash_point("after-delta")
+        delta = None if work.stays_open else self._prepared(commit, attempt)
         self.pending = (commit, attempt)
         offsets, last = dict(work.entry.offsets), dict(work.entry.last)
         for one in self.reader.inputs:
@@ -226,7 +224,16 @@ class Task:
             observed=labelled(str(self.id), self._figures()),
             records=records,
             read=sum(one.taken for one in self.reader.inputs if one.end is not None),
+            is_full=work.stays_open and self.is_full(0),
         )
+
+    def _prepared(self, commit: int, attempt: str) -> FileRef | None:
+        """Prepare the stores for the commit, and write their changes down."""
+        self.state.prepare()
+        crash_point("before-delta")
+        delta = self._write_delta(commit, attempt)
+        crash_point("after-delta")
+        return delta
 
     def _figures(self) -> dict[Metric, int]:
         """Return the metrics of this commit, and of this process's use of the checkpoint's storage so far."""

@@ -1,0 +1,207 @@
+"""READ_UNCOMMITTED between commits: what comes while a commit is not due is worked on, and seen at once (KIP-892)."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock import (
+    WALL_CLOCK_TIME,
+    IsolationLevel,
+    Processor,
+    Stores,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+)
+from penstock.engine.commit.loop import CommitLoop
+from penstock.engine.local import LocalApplication
+from penstock.log.produce import produce
+from support.world import World
+
+pytestmark = pytest.mark.kip("892-06", "892-12", "44-01")
+
+INTERVAL = 60.0
+"""Seconds between commits: no test lasts so long."""
+SEEN = {"default_interactive_query_isolation_level": "read_uncommitted"}
+UNCOMMITTED, COMMITTED = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
+
+
+def eventually(read: Callable[[], Any], expected: Any, seconds: float = 15.0) -> None:
+    """Fail unless something is read within some seconds."""
+    until = time.monotonic() + seconds
+    while (found := read()) != expected and time.monotonic() < until:
+        time.sleep(0.01)
+    assert found == expected
+
+
+class Running:
+    """A program whose commits a loop makes, a minute apart."""
+
+    def __init__(self, world: World):
+        self.app: LocalApplication = world.start()
+        self.commits: list[tuple[int, int]] = []
+        self.loop = CommitLoop(self.app.coordinator, INTERVAL, False, self._note)
+        self.app.live.ask = self.loop.noting(self.app.live.ask)
+        self.stores = self.app.stores()
+        self.loop.start()
+
+    def _note(self, done: Any, ends: Any) -> None:
+        self.commits.append((done.commit, done.records))
+        self.seconds = done.seconds
+
+
+@contextmanager
+def running(world: World, *first: str) -> Iterator[Running]:
+    """A program that has just committed its first records."""
+    world.produce(*first)
+    made = Running(world)
+    try:
+        eventually(lambda: len(made.commits), 1)
+        yield made
+    finally:
+        made.loop.stop()
+        made.app.close()
+
+
+def words() -> Topology:
+    """Two sub-topologies: words are counted behind a repartition topic, by window behind another one."""
+    builder = StreamsBuilder()
+    words = builder.stream("in", value=str).group_by(lambda key, value: key.upper())
+    words.count("words").to_stream().to("out")
+    builder.stream("in", value=str).group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(10)).count("windows")
+    return builder.build()
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+@pytest.mark.parametrize("cache", [0, 10_000_000])
+def test_a_write_is_seen_at_once_whatever_the_commit_interval_is(tmp_path: Path, guarantee: str, cache: int):
+    world = World(tmp_path, words(), processing_guarantee=guarantee, statestore_cache_max_bytes=cache, **SEEN)
+    with running(world, "a") as program:
+        view = program.stores.view("windows")
+        for number in range(2, 5):
+            world.produce("a", "b")
+            eventually(lambda number=number: view.fetch("a", 0), number)
+        eventually(lambda: view.fetch("b", 0), 3)
+        committed = program.stores.view("windows", COMMITTED)
+        assert (committed.fetch("a", 0), committed.fetch("b", 0), len(program.commits)) == (1, None, 1)
+        if not cache:  # updates of a cached table go on with the commit, as in Kafka Streams
+            eventually(lambda: program.stores.view("words").get("B"), 3)
+            assert program.stores.view("words").read_only(COMMITTED).get("B") is None
+        assert world.output()[-1:] == [("A", 1)], "output is committed"
+    assert [records for _, records in program.commits] == [1, 6]
+    assert sorted(dict(world.output()).items()) == [("A", 4), ("B", 3)]
+    assert world.counts("words") == [("A", 4), ("B", 3)]
+    if not cache:
+        assert world.output() == [("A", 1), *[pair for n in (1, 2, 3) for pair in (("A", n + 1), ("B", n))]]
+
+
+def test_one_query_is_enough_for_tasks_to_work_between_commits(tmp_path: Path):
+    world = World(tmp_path)
+    with running(world, "a") as program:
+        world.produce("a")
+        time.sleep(0.3)
+        assert program.stores.view("counts").get("a") == 1
+        eventually(lambda: program.stores.view("counts", UNCOMMITTED).get("a"), 2)
+        assert (program.stores.view("counts").get("a"), len(program.commits)) == (1, 1)
+
+
+def test_without_such_a_query_records_wait_for_the_next_commit(tmp_path: Path):
+    world = World(tmp_path)
+    with running(world, "a") as program:
+        world.produce("a")
+        time.sleep(0.3)
+        [task] = program.app.host.tasks()
+        assert task.state.approximate_num_uncommitted_entries == 1, "those of the last commit, until the next one"
+
+
+def test_punctuations_run_between_commits(tmp_path: Path):
+    class Ticking(Processor):
+        def init(self, context: Any) -> None:
+            self.store = context.get_state_store("ticks")
+            context.schedule("20 ms", WALL_CLOCK_TIME, lambda now: self.store.put("n", (self.store.get("n") or 0) + 1))
+
+        def process(self, record: Any) -> None:
+            """Only time matters."""
+
+    builder = StreamsBuilder()
+    store = Stores.key_value_store_builder(Stores.persistent_key_value_store("ticks"), str, int)
+    builder.add_state_store(store)
+    builder.stream("in", value=str).process(Ticking, "ticks")
+    world = World(tmp_path, builder.build(), **SEEN)
+    with running(world, "a") as program:
+        eventually(lambda: (program.stores.view("ticks").get("n") or 0) > 3, True)
+        assert len(program.commits) <= 2
+
+
+def test_what_is_lost_in_the_middle_is_done_again_from_the_last_commit(tmp_path: Path):
+    world = World(tmp_path, words(), **SEEN)
+    with running(world, "a") as program:
+        for number in range(2, 6):
+            world.produce("a")
+            eventually(lambda number=number: program.stores.view("words").get("A"), number)
+            if number == 3:
+                program.app.host._drop("1_0")  # as a slot that is gone
+    assert [value for _, value in world.output()] == [1, 2, 3, 4, 5]
+    assert world.counts("words") == [("A", 5)]
+
+
+def test_a_killed_program_leaves_nothing_of_what_was_not_committed(tmp_path: Path):
+    world = World(tmp_path, words(), **SEEN)
+    world.produce("a")
+    program = Running(world)
+    eventually(lambda: len(program.commits), 1)
+    world.produce("a", "a")
+    eventually(lambda: program.stores.view("words").get("A"), 3)
+    assert world.counts("words") == [("A", 1)]
+    files = tmp_path.with_name("killed")
+    shutil.copytree(tmp_path, files)  # what is on disk at this instant
+    program.loop.stop()
+    program.app.close()
+    again = World(files, words(), **SEEN)
+    app = again.start()
+    app.run_until()
+    app.close()
+    assert [value for _, value in again.output()] == [1, 2, 3]
+    assert again.counts("words") == [("A", 3)]
+
+
+@pytest.mark.kip("892-10")
+def test_a_task_that_holds_as_much_as_it_may_commits_before_its_time(tmp_path: Path):
+    world = World(tmp_path, statestore_uncommitted_max_records=3, **SEEN)
+    with running(world, "a") as program:
+        world.produce("a")
+        eventually(lambda: program.stores.view("counts").get("a"), 2)
+        assert len(program.commits) == 1
+        world.produce("b", "c")
+        eventually(lambda: len(program.commits), 2)
+        assert world.counts() == [("a", 2), ("b", 1), ("c", 1)]
+
+
+def test_a_caller_that_waits_for_all_records_does_not_wait_for_the_interval(tmp_path: Path):
+    world = World(tmp_path, **SEEN)
+    with running(world, "a") as program:
+        world.produce("a")
+        eventually(lambda: program.stores.view("counts").get("a"), 2)
+        program.loop.process_all_available()
+        assert world.counts() == [("a", 2)]
+        assert program.seconds < 10
+
+
+def test_records_of_several_parts_keep_their_order(tmp_path: Path):
+    builder = StreamsBuilder()
+    builder.stream("in", value=str).to("out")
+    world = World(tmp_path, builder.build(), **SEEN)
+    with running(world, "0") as program:
+        for number in range(1, 30):
+            produce([(str(number), "x", 0)], "in", value=str, log=world.log)
+        program.loop.process_all_available()
+        world.produce("30")
+        program.loop.process_all_available()
+    assert [int(key) for key, _ in world.output()] == list(range(31))
