@@ -11,6 +11,7 @@ from penstock.signatures import telling
 if TYPE_CHECKING:
     from penstock.query.stores import AnyView
     from penstock.serdes import Serde
+    from penstock.state.interface import IsolationLevel
 
 
 @telling
@@ -20,6 +21,7 @@ def open_store(
     key: Serde | type | None = None,
     value: Serde | type | None = None,
     max_age: Duration = 0,
+    isolation_level: IsolationLevel | None = None,
 ) -> AnyView:
     """A state store of an application that runs in another process, or not at all, for reading.
 
@@ -36,6 +38,8 @@ def open_store(
         value: the same of the values.
         max_age: how old the newest commit that is known may be before a call looks for a newer one; a look at an object
             store takes a request each time.
+        isolation_level: ``READ_UNCOMMITTED`` asks the running program for what it has written and not committed, if it
+            runs on this machine and as this user (KIP-892).
 
     Returns:
         A view such as ``KeyValueView``, ``WindowView``, ``SessionView`` or ``VersionedView``, by the store's kind.
@@ -64,4 +68,4 @@ def open_store(
     """
     from penstock.query.application import open_view
 
-    return open_view(application, name, key, value, max_age)
+    return open_view(application, name, key, value, max_age, isolation_level)

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from penstock import (
     WALL_CLOCK_TIME,
+    ConfigError,
     IsolationLevel,
     Processor,
     Stores,
     StreamsBuilder,
     TimeWindows,
     Topology,
+    open_store,
 )
 from penstock.engine.commit.loop import CommitLoop
 from penstock.engine.local import LocalApplication
+from penstock.engine.task.questions import QuestionServer, TasksElsewhere, folder_of_sockets, place_of
 from penstock.log.produce import produce
+from penstock.query.application import open_stores
+from penstock.query.server import app
+from penstock.storage import LocalStorage
 from support.world import World
 
 pytestmark = pytest.mark.kip("892-06", "892-12", "44-01")
@@ -205,3 +214,83 @@ def test_records_of_several_parts_keep_their_order(tmp_path: Path):
         world.produce("30")
         program.loop.process_all_available()
     assert [int(key) for key, _ in world.output()] == list(range(31))
+
+
+@contextmanager
+def listening(program: Running) -> Iterator[None]:
+    """A program that answers other processes, as every program on Spark does."""
+    server = QuestionServer(program.app.coordinator.storage, program.app.live)
+    try:
+        yield
+    finally:
+        server.close()
+
+
+@pytest.mark.kip("44-02")
+def test_another_process_sees_a_write_at_once(tmp_path: Path):
+    world = World(tmp_path, words())
+    with running(world, "a") as program:
+        with pytest.raises(ConfigError, match="does not run, or on another machine or as another user"):
+            open_store(tmp_path / "checkpoint", "words", isolation_level=UNCOMMITTED)
+        with listening(program):
+            world.produce("a", "b")
+            code = (
+                "import sys, time; from penstock import IsolationLevel, open_store\n"
+                "view = open_store(sys.argv[1], 'words', isolation_level=IsolationLevel.READ_UNCOMMITTED)\n"
+                "until = time.monotonic() + 15\n"
+                "while view.get('B') is None and time.monotonic() < until: time.sleep(0.01)\n"
+                "committed = view.read_only(IsolationLevel.READ_COMMITTED)\n"
+                "print([row[:2] for row in view.all()], [row[:2] for row in committed.all()])\n"
+            )
+            ran = subprocess.run(
+                [sys.executable, "-c", code, str(tmp_path / "checkpoint")], capture_output=True, text=True, timeout=60
+            )
+            assert ran.stdout == "[('A', 2), ('B', 1)] [('A', 1)]\n", ran.stderr
+            assert len(program.commits) == 1
+
+
+@pytest.mark.kip("44-02")
+def test_a_request_over_http_says_its_level(tmp_path: Path):
+    client = pytest.importorskip("starlette.testclient", reason="comes with penstock-streams[serve]").TestClient
+    world = World(tmp_path)
+    with running(world, "a") as program, listening(program), closing(open_stores(tmp_path / "checkpoint")) as others:
+        world.produce("a", "b")
+        for stores in (program.stores, others):  # of the program, and of another process
+            http = client(app(stores), base_url="http://localhost")
+
+            def row(key: str, level: str, http: Any = http) -> Any:
+                answer = http.get(f"/stores/counts/{key}?isolation_level={level}").json()
+                return answer["row"]["value"] if "row" in answer else answer.get("error")
+
+            eventually(lambda row=row: row("b", "read_uncommitted"), 1)
+            assert [row("a", level) for level in ("READ_UNCOMMITTED", "READ_COMMITTED", "read_committed")] == [2, 1, 1]
+            assert http.get("/stores/counts/a").json()["row"]["value"] == 1
+            every = http.get("/stores/counts?isolation_level=read_uncommitted").json()["rows"]
+            assert [(one["key"], one["value"]) for one in every] == [("a", 2), ("b", 1)]
+            assert (
+                row("a", "serializable")
+                == "isolation_level is one of read_uncommitted, read_committed, got 'serializable'"
+            )
+        assert len(program.commits) == 1
+
+
+def test_nobody_else_can_enter_the_folder_of_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folder = folder_of_sockets()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o755)
+    with pytest.raises(ConfigError, match="must be a folder of your own that nobody else can enter"):
+        folder_of_sockets()
+
+
+def test_a_socket_that_a_killed_program_left_is_replaced_and_a_rivals_stays(tmp_path: Path):
+    storage = LocalStorage(tmp_path)
+    place_of(storage).touch()
+    live: Any = SimpleNamespace(task_names=lambda sub: [f"{sub}_0"], ask=None)
+    first = QuestionServer(storage, live)
+    assert TasksElsewhere(storage).task_names(3) == ["3_0"]
+    second = QuestionServer(storage, SimpleNamespace(task_names=lambda sub: ["new"], ask=None))  # type: ignore[arg-type]
+    first.close()
+    assert TasksElsewhere(storage).task_names(3) == ["new"]
+    second.close()
+    assert (TasksElsewhere(storage).is_there, TasksElsewhere(storage).task_names(3)) == (False, [])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from penstock.durations import Duration, to_ms
 from penstock.engine.task.live import LiveTasks
+from penstock.engine.task.questions import TasksElsewhere
 from penstock.errors import ConfigError, PenstockError
 from penstock.locations import checkpoint_place, scheme_of
 from penstock.query.answers import StateQueryResult, answered
@@ -38,7 +39,7 @@ class ApplicationStores:
         self,
         commits: Commits,
         cache_bytes: int = StateSettings.block_cache_bytes,
-        live: LiveTasks | None = None,
+        live: LiveTasks | TasksElsewhere | None = None,
         isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ):
         self.commits = commits
@@ -64,12 +65,15 @@ class ApplicationStores:
         store = self._stores.get(name)
         return store is not None and store.is_here
 
-    def view(self, name: str, isolation_level: IsolationLevel | None = None) -> AnyView:
+    def view(
+        self, name: str, isolation_level: IsolationLevel | None = None, shape: StoreShape | None = None
+    ) -> AnyView:
         """A store, for reading.
 
         Args:
             isolation_level: what is seen of writes that are not committed; by default what the application says. What a
                 suppression holds back, and a store of a user's own, are always as of the last commit.
+            shape: the types of keys and values, where they are not those that the application has written down.
 
         Raises:
             ConfigError: there is no such store, or nobody can be asked for what is not committed.
@@ -77,13 +81,13 @@ class ApplicationStores:
         store = self.store(name)
         level = isolation_level or self.isolation_level
         if level is IsolationLevel.READ_UNCOMMITTED and has_live_reads(store.shape):
-            if self._live is None:
+            if self._live is None or not self._live.is_there:
                 raise cannot_ask(name)
-            view = view_of(UncommittedStore(store, self._live), store.shape)
+            view = view_of(UncommittedStore(store, self._live), shape or store.shape)
         else:
             store.now()
-            view = view_of(store, store.shape)
-        view.at_level(level, lambda other: self.view(name, other))
+            view = view_of(store, shape or store.shape)
+        view.at_level(level, lambda other: self.view(name, other, shape))
         return view
 
     def catch_up(self) -> None:
@@ -113,15 +117,15 @@ def cannot_ask(name: str) -> ConfigError:
     """The error of a query for uncommitted writes that no running program is there to answer."""
     return ConfigError(
         f"what is written into the store {name!r} and not committed is in the tasks of the running application, and "
-        "none can be asked from here: use streams.store(...) or streams.query_state(...) of the running program, or "
-        "its HTTP server. Committed rows can be read from here, with READ_COMMITTED"
+        "none can be asked from here: it does not run, or on another machine or as another user. There, use "
+        "open_store, streams.store(...) or its HTTP server. Committed rows can be read from here, with READ_COMMITTED"
     )
 
 
 def open_stores(application: Path | str, max_age: Duration = 0) -> ApplicationStores:
     """All stores of an application, by its id or its checkpoint; see :func:`penstock.open_store`."""
     storage = open_storage(checkpoint_of(application))
-    return ApplicationStores(StoredCommits(storage, to_ms(max_age, "max_age") / 1000))
+    return ApplicationStores(StoredCommits(storage, to_ms(max_age, "max_age") / 1000), live=TasksElsewhere(storage))
 
 
 def checkpoint_of(application: Path | str) -> str:
@@ -150,17 +154,24 @@ def checkpoint_of(application: Path | str) -> str:
 
 
 def open_view(
-    application: Path | str, name: str, key: Serde | type | None, value: Serde | type | None, max_age: Duration
+    application: Path | str,
+    name: str,
+    key: Serde | type | None,
+    value: Serde | type | None,
+    max_age: Duration,
+    isolation_level: IsolationLevel | None,
 ) -> AnyView:
     """See :func:`penstock.open_store`."""
-    store = CommittedStore(open_stores(application, max_age).commits, name)
+    stores = open_stores(application, max_age)
     try:
+        store = stores.store(name)
         store.now()
         shape = store.shape
         types = shape.key if key is None else of(key, "key"), shape.value if value is None else of(value, "value")
-        view = view_of(store, StoreShape(name, shape.format, *types))
+        typed = StoreShape(name, shape.format, *types)
+        view = stores.view(name, isolation_level, typed)
     except BaseException:
-        store.close()
+        stores.close()
         raise
-    view.on_close(store.close)
+    view.on_close(stores.close)
     return view

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from penstock.engine.task.live import LiveTasks, StoreQuestion
+from penstock.engine.task.questions import TasksElsewhere
 from penstock.errors import StoreError
 from penstock.query.commits import StoreShape
 from penstock.query.committed import CommittedStore
@@ -55,7 +56,7 @@ class UncommittedStore:
         committed: the committed store, which replaces tasks that do not run, and of which snapshots are taken.
     """
 
-    def __init__(self, committed: CommittedStore, live: LiveTasks):
+    def __init__(self, committed: CommittedStore, live: LiveTasks | TasksElsewhere):
         self._committed = committed
         self._live = live
 
@@ -75,7 +76,7 @@ class UncommittedStore:
 class LiveStore:
     """One task's store, read from the running task."""
 
-    def __init__(self, committed: CommittedStore, task: str, live: LiveTasks):
+    def __init__(self, committed: CommittedStore, task: str, live: LiveTasks | TasksElsewhere):
         self._committed = committed
         self._task = task
         self._live = live

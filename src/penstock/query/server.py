@@ -33,6 +33,7 @@ from penstock.query.plain import as_json
 from penstock.query.rows import key_of, rows_of
 from penstock.query.stores import AnyView, view_of
 from penstock.query.versions import Pinned
+from penstock.state.interface import IsolationLevel
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -46,7 +47,11 @@ _PAUSE_TIMES = 9
 """How many times longer the pause is than the preceding update: a tenth of a core, as long as that keeps up."""
 _CURSOR_SECONDS, _MOST_CURSORS = 60.0, 100
 _OF_HEALTH = ("stalled",)
-_PARAMETERS = ("from", "to", "prefix", "reverse", "limit", "cursor")
+_LEVEL = ("isolation_level",)
+_PARAMETERS = ("from", "to", "prefix", "reverse", "limit", "cursor", *_LEVEL)
+
+
+_LEVELS = tuple(level.value for level in IsolationLevel)
 
 
 class Served(NamedTuple):
@@ -143,7 +148,7 @@ def app(stores: ApplicationStores, health: HealthCheck | None = None) -> Any:
         Route("/health/ready", told(_told_health(check, lambda found: found.is_ready), _OF_HEALTH)),
         Route("/stores", told(answers.listing)),
         Route("/stores/{store}", told(answers.rows, _PARAMETERS)),
-        Route("/stores/{store}/{key:path}", _with_few(answers.of_key, stores.is_here)),
+        Route("/stores/{store}/{key:path}", _with_few(answers.of_key, stores.is_here, answers.is_committed)),
     ]
     return Starlette(routes=routes, exception_handlers={404: _nothing_there, 405: _only_get})
 
@@ -198,16 +203,18 @@ def _check_parameters(request: Request, known: Collection[str]) -> None:
             raise WrongRequestError(400, f"{written.decode('latin-1')!r} is not the UTF-8 of a text") from None
 
 
-def _with_few(answer: Callable[..., Response], is_here: Callable[[str], bool]) -> Callable[[Request], Any]:
+def _with_few(
+    answer: Callable[..., Response], is_here: Callable[[str], bool], is_committed: Callable[[Request], bool]
+) -> Callable[[Request], Any]:
     """Answer directly if there are few rows of a store that is available: a thread would cost more than that. All other
     answers come from threads."""
     from starlette.concurrency import run_in_threadpool
 
     async def answered(request: Request) -> Response:
-        if is_here(request.path_params["store"]):
+        if is_here(request.path_params["store"]) and is_committed(request):
             with suppress(_ManyRowsError):
-                return told(partial(answer, most=_FEW))(request)
-        return await run_in_threadpool(told(answer), request)
+                return told(partial(answer, most=_FEW), _LEVEL)(request)
+        return await run_in_threadpool(told(answer, _LEVEL), request)
 
     return answered
 
@@ -271,7 +278,22 @@ class _Answers:
             if name in known:
                 raise
             raise WrongRequestError(404, f"there is no store {name!r}", stores=known) from None
+        if self.asks_tasks(request):
+            return self._stores.view(name, IsolationLevel.READ_UNCOMMITTED)
         return view_of(Pinned(store.known), store.shape)
+
+    def is_committed(self, request: Request) -> bool:
+        """Return whether a request is for what is committed, as far as that can be told without an error."""
+        given = request.query_params.get("isolation_level", self._stores.isolation_level.value)
+        return given.lower() == IsolationLevel.READ_COMMITTED.value
+
+    def asks_tasks(self, request: Request) -> bool:
+        """Return whether running tasks are asked for what is not committed."""
+        given = request.query_params.get("isolation_level")
+        level = self._stores.isolation_level.value if given is None else given.lower()
+        if level not in _LEVELS:
+            raise WrongRequestError(400, f"isolation_level is one of {', '.join(_LEVELS)}, got {given!r}")
+        return level == IsolationLevel.READ_UNCOMMITTED.value
 
 
 def _asked(view: AnyView, request: Request) -> _Asked:
@@ -297,7 +319,7 @@ def limit_of(request: Request, usual: int = 100, most: int = _MOST) -> int:
 def _arrow(view: AnyView, request: Request) -> Response:
     from starlette.responses import StreamingResponse
 
-    if request.query_params:
+    if any(name not in _LEVEL for name in request.query_params):
         raise WrongRequestError(400, "Arrow returns whole stores: leave the parameters out, or ask for JSON")
     return StreamingResponse(_stream(view), media_type=ARROW, headers={"penstock-commit": str(view.commit)})
 

@@ -55,8 +55,8 @@ class View(ABC):
     def read_only(self, isolation_level: IsolationLevel) -> Self:
         """The store at another isolation level (KIP-892).
 
-        ``READ_COMMITTED`` shows the newest commit. ``READ_UNCOMMITTED`` shows what the running tasks have
-        written, after each chunk of input.
+        ``READ_COMMITTED`` shows the newest commit. ``READ_UNCOMMITTED`` shows what the running tasks have written, at
+        once, whatever ``commit_interval`` is.
 
         >>> from penstock import IsolationLevel, StreamsBuilder
         >>> from penstock.testing import TopologyTestDriver

@@ -61,6 +61,7 @@ class LiveTasks:
     def __init__(self, layout: Layout, ask: Callable[[StoreQuestion], StoreAnswer]):
         self._layout = layout
         self.ask = ask
+        self.is_there = True
 
     def task_names(self, sub: int) -> list[str]:
         """Return the tasks of a sub-topology."""
