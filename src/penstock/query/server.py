@@ -285,7 +285,7 @@ class _Answers:
     def is_committed(self, request: Request) -> bool:
         """Return whether a request is for what is committed, as far as that can be told without an error."""
         given = request.query_params.get("isolation_level", self._stores.isolation_level.value)
-        return given.lower() == IsolationLevel.READ_COMMITTED.value
+        return bool(given.lower() == IsolationLevel.READ_COMMITTED.value)
 
     def asks_tasks(self, request: Request) -> bool:
         """Return whether running tasks are asked for what is not committed."""
