@@ -28,7 +28,8 @@ class ApplicationStores:
 
     Args:
         live: asks the tasks of a running application, for queries that see uncommitted writes, too; None if nobody can.
-        isolation_level: what queries see that do not say it themselves.
+        isolation_level: what queries see that do not say it themselves; by default what is not committed, too, if this
+            process's own tasks can be asked.
 
     >>> def rows(streams):
     ...     stores = streams.stores()
@@ -40,10 +41,11 @@ class ApplicationStores:
         commits: Commits,
         cache_bytes: int = StateSettings.block_cache_bytes,
         live: LiveTasks | TasksElsewhere | None = None,
-        isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
+        isolation_level: IsolationLevel | None = None,
     ):
         self.commits = commits
-        self.isolation_level = isolation_level
+        usual = IsolationLevel.READ_UNCOMMITTED if isinstance(live, LiveTasks) else IsolationLevel.READ_COMMITTED
+        self.isolation_level = isolation_level or usual
         self._live = live
         self._cache_bytes = cache_bytes
         self._lock = threading.Lock()

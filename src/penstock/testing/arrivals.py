@@ -139,7 +139,7 @@ class ArrivalReader(Reader):
         in the middle of it does not know in which order its queues would give the rest."""
         assert self._sequence is not None
         inputs, arrivals = self._sequence
-        end = min(begin + self._chunk_records, len(arrivals))
+        end = min(begin + self.chunk_records, len(arrivals))
         first, last = (
             np.searchsorted(arrivals, arrivals[end - 1]),
             np.searchsorted(arrivals, arrivals[end - 1], "right"),

@@ -200,7 +200,8 @@ class Reader:
         """Whether results of one record come through several topics; then equal times are ordered by cause."""
         self._active = self.inputs
         """The inputs that are currently read."""
-        self._chunk_records = chunk_records
+        self.chunk_records = chunk_records
+        """How many records the next chunk has at most."""
         self._chunk_bytes = chunk_bytes
         self._bounds: Mapping[str, int] = {}
         self._held_at = LATEST
@@ -251,7 +252,7 @@ class Reader:
             until: no record with a later clock is taken.
             comes_back: whether these inputs have come around a circle.
         """
-        self._active, self._chunk_records, self._chunk_bytes, self._until = inputs, records, nbytes, until
+        self._active, self.chunk_records, self._chunk_bytes, self._until = inputs, records, nbytes, until
         self._comes_back = comes_back
 
     def begin_round(self, stretch: Stretch, task: str) -> None:
@@ -290,7 +291,7 @@ class Reader:
     def _ready(self) -> list[Input]:
         """Return the inputs from which records may be taken now."""
         for one in self._active:
-            one.fill(self._chunk_records, self._chunk_bytes)
+            one.fill(self.chunk_records, self._chunk_bytes)
         if any(one.topic in self.awaited and not one.waiting for one in self._active):
             return []
         return [one for one in self._active if len(self._upcoming(one, 1))]
@@ -367,7 +368,7 @@ class Reader:
     def _ahead(self, ready: list[Input]) -> tuple[IntArray, IntArray]:
         """Return the input number of each of the next records, and their times."""
         if len(ready) == 1:
-            times = self._upcoming(ready[0], self._chunk_records)
+            times = self._upcoming(ready[0], self.chunk_records)
             times = times[: self._within_bytes(ready[0].sizes(len(times)))]
             return np.zeros(len(times), np.int64), times
         return self._interleaved(ready)
@@ -376,14 +377,14 @@ class Reader:
         """Like ``_ahead``, for several inputs. Stops at the end of the waiting records of an input that may have
         more.
         """
-        every = [self._upcoming(one, self._chunk_records) for one in ready]
+        every = [self._upcoming(one, self.chunk_records) for one in ready]
         times = np.concatenate(every)
         which = np.repeat(np.arange(len(ready)), [len(t) for t in every])
         order = np.argsort(times, kind="stable") if not self.is_meeting else self._by_causes(ready, every)
-        cut = min(len(order), self._chunk_records)
+        cut = min(len(order), self.chunk_records)
         for i, one in enumerate(ready):
             is_open = one.may_have_more or one.topic in self.awaited
-            if is_open and len(every[i]) == min(one.waiting, self._chunk_records):
+            if is_open and len(every[i]) == min(one.waiting, self.chunk_records):
                 cut = min(cut, int(np.flatnonzero(which[order] == i)[-1]) + 1)
         sizes = np.concatenate([one.sizes(len(t)) for one, t in zip(ready, every, strict=True)])
         order = order[: self._within_bytes(sizes[order[:cut]])]

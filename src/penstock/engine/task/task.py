@@ -24,6 +24,7 @@ from penstock.engine.task.merged import Bound, MergedExchange
 from penstock.engine.task.observed import Observed
 from penstock.engine.task.outlets import Outlets, Places
 from penstock.engine.task.reader import Chunk, Input, Reader
+from penstock.engine.task.room import Room
 from penstock.faults import crash_point
 from penstock.log.base import Log
 from penstock.log.records import Records
@@ -83,6 +84,7 @@ class Task:
         stores = stores_of(self.sub, topology.facts)
         context = TaskContext(layout.application_id, str(id_), settings.app_configs())
         self.state = TaskState(str(id_), stores, settings.state, folder, self.checkpoint, context)
+        self._room = Room(self.state, settings)
         self._observed = Observed(self.state, self.sub.stores_counted_elsewhere(id_.partition == 0))
         self.reader = reader([], settings.chunk_records, settings.chunk_bytes)
         self.context = Context(self._facts(topology, layout))
@@ -242,11 +244,14 @@ class Task:
 
     def _read_all(self, outlets: Outlets) -> int:
         records = nbytes = 0
+        self._room.begin()
         while not self.is_full(nbytes):
+            self.reader.chunk_records = self._room.records()
             chunk = self.reader.next_chunk()
             if chunk is None:
                 break
             self.work_on(chunk, outlets)
+            self._room.took(chunk.records)
             records += chunk.records
             nbytes += chunk.nbytes
         return records
@@ -329,13 +334,7 @@ class Task:
 
     def _is_crowded(self) -> bool:
         """Return whether the stores hold as many uncommitted writes as they may (KIP-892)."""
-        if self.state.is_crowded_by_uncommitted():
-            return True
-        limits = self.settings
-        return (
-            0 <= limits.statestore_uncommitted_max_bytes <= self.state.approximate_num_uncommitted_bytes
-            or 0 <= limits.statestore_uncommitted_max_records <= self.state.approximate_num_uncommitted_entries
-        )
+        return self.state.is_crowded_by_uncommitted() or self._room.is_taken()
 
     def _inputs(self, work: TaskWork, exchanges: dict[str, MergedExchange]) -> Iterator[Input]:
         for part in self.sub.global_parts:

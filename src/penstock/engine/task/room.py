@@ -1,0 +1,99 @@
+"""How many records a task may take before its stores hold as many uncommitted writes as they may (KIP-892).
+
+A limit may be far below a chunk, so chunks get smaller as it comes near, down to single records: what is uncommitted
+stays within the limit and what one record makes. How much a record makes is known from the chunks before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.settings import Settings
+from penstock.state.task_state import TaskState
+
+_LARGE = 10_000
+"""A limit that has room for so many records is not approached record by record."""
+_SMALL_SHARE, _LARGE_SHARE = 16, 4
+"""A chunk may take one part in so many of the room, if its records make no more than earlier ones."""
+_RESERVE = 32
+"""A large limit counts as reached when one part in so many is left."""
+_UNKNOWN = 1 << 18
+"""Before the first chunk, a record is taken to need one part in so many of the limit."""
+
+
+class _Limit:
+    """One limit.
+
+    Args:
+        most: the limit; -1 for none.
+        held: returns what counts towards it now.
+    """
+
+    def __init__(self, most: int, held: Callable[[], int]):
+        self._most = most
+        self._held = held
+        self._before = 0
+        self._of_a_record = 0.0
+        """The most that a record has made, on average in a chunk."""
+
+    def begin(self) -> None:
+        """Begin with a commit: what one unusual record has made counts less and less."""
+        self._of_a_record /= 2
+        self._before = self._held()
+
+    def is_reached(self) -> bool:
+        """Return whether nothing more should be taken."""
+        if self._most < 0:
+            return False
+        left = self._most - self._held()
+        return left <= 0 or (self._is_large() and left < self._most / _RESERVE)
+
+    def records(self) -> float:
+        """Return how many records may be taken at once."""
+        if self._most < 0:
+            return float("inf")
+        if not self._of_a_record:
+            return self._most / _UNKNOWN
+        share = _LARGE_SHARE if self._is_large() else _SMALL_SHARE
+        return (self._most - self._held()) / (share * self._of_a_record)
+
+    def took(self, records: int) -> None:
+        """Note what a chunk of so many records has made."""
+        held = self._held()
+        self._of_a_record = max(self._of_a_record, (held - self._before) / max(records, 1))
+        self._before = held
+
+    def _is_large(self) -> bool:
+        return self._most > _LARGE * self._of_a_record > 0
+
+
+class Room:
+    """The room for uncommitted writes in the stores of a task."""
+
+    def __init__(self, state: TaskState, settings: Settings):
+        self._limits = (
+            _Limit(settings.statestore_uncommitted_max_records, lambda: state.approximate_num_uncommitted_entries),
+            _Limit(settings.statestore_uncommitted_max_bytes, lambda: state.approximate_num_uncommitted_bytes),
+        )
+        self._chunk_records = settings.chunk_records
+        self._has_stores = bool(state.stores)
+
+    def begin(self) -> None:
+        """Begin with a commit."""
+        for limit in self._limits:
+            limit.begin()
+
+    def is_taken(self) -> bool:
+        """Return whether the stores hold as many uncommitted writes as they may."""
+        return any(limit.is_reached() for limit in self._limits)
+
+    def records(self) -> int:
+        """Return how many records the next chunk may have."""
+        if not self._has_stores:
+            return self._chunk_records
+        return int(max(min(self._chunk_records, *(limit.records() for limit in self._limits)), 1))
+
+    def took(self, records: int) -> None:
+        """Note that a chunk has been processed."""
+        for limit in self._limits:
+            limit.took(records)

@@ -1,0 +1,90 @@
+"""Limits of uncommitted writes that are far below a chunk (KIP-892)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock import Materialized, SessionWindows, Stores, StreamsBuilder, TimeWindows, Topology
+from penstock.log.produce import produce
+from support.world import World
+
+pytestmark = pytest.mark.kip("892-10")
+
+
+def stores() -> dict[str, Topology]:
+    """Topologies whose records make one write, several, or a changing number of them."""
+
+    def built(made: Any) -> Topology:
+        builder = StreamsBuilder()
+        made(builder, builder.stream("in", key=str, value=int))
+        return builder.build()
+
+    def processor(builder: StreamsBuilder, stream: Any) -> None:
+        def put(record: Any, context: Any) -> None:
+            for number in range(1 + record.value % 7):
+                context.get_state_store("many").put(f"{record.key}-{record.value}-{number}", "x" * record.value)
+
+        builder.add_state_store(Stores.key_value_store_builder(Stores.persistent_key_value_store("many"), str, str))
+        stream.process(put, "many")
+
+    hopping = TimeWindows.of_size_and_grace(1000, 0).advance_by(100)
+    sessions = SessionWindows.of_inactivity_gap_and_grace(5, 10_000)
+    versioned = Materialized.as_versioned("versions", "1 day")
+    return {
+        "counts": built(lambda _, stream: stream.group_by_key().count("counts")),
+        "hopping": built(lambda _, stream: stream.group_by_key().windowed_by(hopping).count("windows")),
+        "sessions": built(lambda _, stream: stream.group_by_key().windowed_by(sessions).count("sessions")),
+        "versions": built(lambda _, stream: stream.to_table(materialized=versioned)),
+        "many": built(processor),
+    }
+
+
+def held(world: World, monkeypatch: pytest.MonkeyPatch, figure: str) -> tuple[list[int], list[list[int]]]:
+    """The records of each commit, and what the stores held after each of its chunks."""
+    application = world.start()
+    after: list[list[int]] = []
+    monkeypatch.setattr(
+        application.host.desk,
+        "answer",
+        lambda: after and after[-1].extend(getattr(task.state, figure) for task in application.host.tasks()),
+    )
+    commits: list[int] = []
+    after.append([])
+    while (done := application.coordinator.step(application.coordinator.end_offsets())) is not None:
+        commits.append(done.records)
+        after.append([])
+    application.close()
+    return commits, after
+
+
+@pytest.mark.parametrize("name", stores())
+@pytest.mark.parametrize(
+    ("setting", "limit", "figure"),
+    [
+        ("statestore_uncommitted_max_records", 100, "approximate_num_uncommitted_entries"),
+        ("statestore_uncommitted_max_bytes", 5_000, "approximate_num_uncommitted_bytes"),
+    ],
+)
+def test_no_more_is_uncommitted_than_the_limit_and_what_one_record_makes(
+    name: str, setting: str, limit: int, figure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    world = World(tmp_path, stores()[name], **{setting: limit})
+    produce([(f"k{n % 50}", n, 20 * n) for n in range(300)], "in", str, int, world.log)
+    commits, after = held(world, monkeypatch, figure)
+    most = {"counts": 1, "hopping": 10, "sessions": 2, "versions": 2, "many": 7}[name]
+    made = most if figure.endswith("entries") else most * 400
+    assert sum(commits) == 300, "the rest of the chunk waits for the next commit"
+    assert len(commits) > 2
+    assert max(max(one, default=0) for one in after) < limit + made
+    assert [max(one) >= limit for one in after if one][:-1] == [True] * (len([one for one in after if one]) - 1)
+
+
+def test_a_commit_of_a_large_limit_takes_whole_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    world = World(tmp_path, stores()["counts"], chunk_records=1_000)
+    produce([(f"k{n}", n, 20 * n) for n in range(20_000)], "in", str, int, world.log)
+    commits, after = held(world, monkeypatch, "approximate_num_uncommitted_entries")
+    assert commits == [20_000]
+    assert len(after[0]) < 25, "chunks of a thousand records, after one that shows how much a record makes"
