@@ -35,6 +35,7 @@ from penstock.engine.shipping.shipping import dumps
 from penstock.engine.slots.sessions import SlotSessions
 from penstock.engine.slots.slot import Program
 from penstock.engine.task.live import LiveTasks
+from penstock.engine.task.questions import QuestionServer
 from penstock.errors import CommitError, ConfigError, PenstockError
 from penstock.java_names import KafkaNames
 from penstock.log.base import Log
@@ -112,6 +113,8 @@ class Streams(KafkaNames):
             if self._children.now():
                 self._children.on_failure = self._loop.wake
                 self._children.begin(self.spark, self._coordinator.opened.storage, trigger == AVAILABLE_NOW)
+            self._live = LiveTasks(self._coordinator.layout, self._loop.noting(lambda asked: self._slots.ask(asked)))
+            self._resources.append(QuestionServer(self._coordinator.opened.storage, self._live).close)
             self._loop.start()
         except BaseException as error:
             self._life.ends(error if isinstance(error, PenstockError) else CommitError(str(error)))
@@ -452,9 +455,9 @@ class Streams(KafkaNames):
 
         with self._opening:
             if self._stores is None:
-                live, level = LiveTasks(self._coordinator.layout, self._slots.ask), self.settings.queries_see
+                level = self.settings.queries_see
                 commits = OwnCommits(CurrentCommits(lambda: self._coordinator))
-                shared = commits, self.settings.block_cache_bytes, live
+                shared = commits, self.settings.block_cache_bytes, self._live
                 self._stores = ApplicationStores(*shared, IsolationLevel(level))
             return self._stores
 
