@@ -17,8 +17,8 @@ _SMALL_SHARE, _LARGE_SHARE = 16, 4
 """A chunk may take one part in so many of the room, if its records make no more than earlier ones."""
 _RESERVE = 32
 """A large limit counts as reached when one part in so many is left."""
-_UNKNOWN = 1 << 18
-"""Before the first chunk, a record is taken to need one part in so many of the limit."""
+_WRITES, _BYTES = 64, 1024
+"""What a record is taken to make before the first chunk has shown it."""
 
 
 class _Limit:
@@ -26,11 +26,13 @@ class _Limit:
 
     Args:
         most: the limit; -1 for none.
+        unknown: what a record is taken to make, as long as nothing is known.
         held: returns what counts towards it now.
     """
 
-    def __init__(self, most: int, held: Callable[[], int]):
+    def __init__(self, most: int, unknown: int, held: Callable[[], int]):
         self._most = most
+        self._unknown = unknown
         self._held = held
         self._before = 0
         self._of_a_record = 0.0
@@ -53,7 +55,7 @@ class _Limit:
         if self._most < 0:
             return float("inf")
         if not self._of_a_record:
-            return self._most / _UNKNOWN
+            return self._most / self._unknown
         share = _LARGE_SHARE if self._is_large() else _SMALL_SHARE
         return (self._most - self._held()) / (share * self._of_a_record)
 
@@ -72,8 +74,10 @@ class Room:
 
     def __init__(self, state: TaskState, settings: Settings):
         self._limits = (
-            _Limit(settings.statestore_uncommitted_max_records, lambda: state.approximate_num_uncommitted_entries),
-            _Limit(settings.statestore_uncommitted_max_bytes, lambda: state.approximate_num_uncommitted_bytes),
+            _Limit(
+                settings.statestore_uncommitted_max_records, _WRITES, lambda: state.approximate_num_uncommitted_entries
+            ),
+            _Limit(settings.statestore_uncommitted_max_bytes, _BYTES, lambda: state.approximate_num_uncommitted_bytes),
         )
         self._chunk_records = settings.chunk_records
         self._has_stores = bool(state.stores)
