@@ -39,5 +39,6 @@ def jars() -> str:
 def with_delta(builder: Any, files: str) -> Any:
     """A builder of a session that knows Delta Lake."""
     builder = builder.config("spark.jars", files)
+    builder = builder.config("spark.databricks.delta.snapshotPartitions", "1")  # 50 tasks for a few rows by default
     builder = builder.config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
     return builder.config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
