@@ -27,7 +27,12 @@ def shop() -> Topology:
 
 
 def main(folder: Path, what: str) -> None:
-    spark = SparkSession.builder.master("local[2,3]").config("spark.ui.enabled", "false").getOrCreate()
+    spark = (
+        SparkSession.builder.master("local[2,3]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "3")
+        .getOrCreate()
+    )
     spark.sparkContext.setLogLevel("OFF")
     given = {"key": "customer", "timestamp": "at", "log": folder / "log", "state_dir": folder / "state"}
     if what == "seed":
