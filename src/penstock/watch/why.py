@@ -16,7 +16,6 @@ from penstock.masking import masked
 
 _MOST = 500
 """How many of a key's records and windows are returned: the newest ones."""
-
 _SECONDS = 300.0
 _NICE = 5
 """The program that makes commits on this machine goes first."""
@@ -62,25 +61,22 @@ class Replays:
 
     def close(self) -> None:
         """End a replay that runs."""
-        process = self._process
-        if process is not None:
+        if (process := self._process) is not None:
             process.kill()
 
     def _asked(self, node: str, key: str, records: int) -> list[Any]:
         options = ["--json", "--newest", "--limit", str(records), *self._options]
         command = [sys.executable, "-m", "penstock", "why", *options, "--", self._program, node, key]
         environment = os.environ | self._environment
-        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        with subprocess.Popen(command, env=environment, **streams) as process:
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, **pipes) as process:
             self._process = process
             try:
                 os.setpriority(os.PRIO_PROCESS, process.pid, _NICE)
                 out, said = process.communicate(timeout=_SECONDS)
             except subprocess.TimeoutExpired:
-                raise PenstockError(
-                    f"the replay took longer than {_SECONDS:.0f} seconds; run it in a terminal: penstock why "
-                    f"{self._program} {node} {key}"
-                ) from None
+                way = f"run it in a terminal: penstock why {self._program} {node} {key}"
+                raise PenstockError(f"the replay took longer than {_SECONDS:.0f} seconds; {way}") from None
             finally:
                 self._process = None
                 process.kill()
@@ -120,5 +116,4 @@ def _shortened(line: Any) -> dict[str, Any]:
     found = {name: getattr(line, name) for name in line.__struct_fields__}
     found["records"] = [msgspec.structs.asdict(one) for one in line.records[-_MOST:]]
     found["windows"] = line.windows[-_MOST:]
-    late = sum(one.late for one in line.records)
-    return found | {"of_key": len(line.records), "late": late}
+    return found | {"of_key": len(line.records), "late": sum(one.late for one in line.records)}
