@@ -379,6 +379,11 @@ class Settings:
             checkpoint = str(Path(checkpoint).resolve())
         return replace(self, log_dir=self.log_dir.resolve(), state_dir=state_dir, checkpoint=checkpoint)
 
+    def as_keywords(self) -> dict[str, Any]:
+        """Return these settings as keywords of ``load``, for a process with other variables and files."""
+        values = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "origins"}
+        return {name: value for name, value in values.items() if value is not None}
+
     @classmethod
     def load(
         cls,

@@ -126,9 +126,43 @@ def test_a_machine_without_the_drivers_topics_or_checkpoint_stops_the_program_wi
     assert len(application.host.jobs) == 1  # to try it again would find the same
 
 
-@pytest.mark.parametrize("point", ["before-answer", "after-answer", "after-delta", "before-local-commit"])
-def test_a_slot_that_dies_at_a_point_of_the_protocol_is_an_attempt_more(world: World, tmp_path: Path, point: str):
+def test_slots_get_their_numbers_at_the_door_by_the_state_on_their_disks(world: World, tmp_path: Path):
+    for slot, machine in ((1, "one"), (0, "two")):  # the other way round than they come
+        (tmp_path / machine / "app" / "slots").mkdir(parents=True)
+        (tmp_path / machine / "app" / "slots" / str(slot)).touch()
     host = ForkedHost()
+    host.has_numbers, host.machines = False, {0: tmp_path / "one", 1: tmp_path / "two"}
+    application = Application(world, host)
+    put(world)
+    application.process()
+    application.close()
+    found = {file.parent.parent.parent.name: file.read_text() for file in tmp_path.glob("*/app/slots/*")}
+    assert all(found.values()), found  # each slot was on the machine that has its state
+    assert len(found) == len(list(tmp_path.glob("*/app/slots/*"))) == 2
+    assert Counter(world.output()) == expected(1)
+
+
+def test_a_slot_too_many_waits_and_ends_with_the_others(world: World):
+    host = ForkedHost()
+    host.has_numbers, host.spares = False, 1
+    application = Application(world, host)
+    for _ in range(2):
+        put(world)
+        application.process()
+    assert len(host.jobs) == 1
+    assert all(slot.is_alive() for slot in host.jobs[0].slots)  # one that ended well would end a lasting one
+    application.close()
+    assert [slot.exitcode for slot in host.jobs[0].slots] == [0, 0, 0]
+    assert Counter(world.output()) == expected(2)
+
+
+@pytest.mark.parametrize("has_numbers", [True, False], ids=["numbered", "numbered at the door"])
+@pytest.mark.parametrize("point", ["before-answer", "after-answer", "after-delta", "before-local-commit"])
+def test_a_slot_that_dies_at_a_point_of_the_protocol_is_an_attempt_more(
+    world: World, tmp_path: Path, point: str, has_numbers: bool
+):
+    host = ForkedHost()
+    host.has_numbers = has_numbers
     host.environment = {"PENSTOCK_CRASH_AT": f"{point}:1:{tmp_path / 'died'}"}
     application = Application(world, host)
     for _ in range(3):

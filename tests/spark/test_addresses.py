@@ -15,7 +15,7 @@ from penstock.engine.slots.slot import Place, serve
 from penstock.engine.spark.job import SlotsJob
 
 
-def test_a_slot_that_cannot_reach_the_driver_says_where_it_looked(monkeypatch: pytest.MonkeyPatch):
+def test_a_slot_that_cannot_reach_the_driver_says_where_it_looked():
     class Graph:
         """As that of a job of two slots."""
 
@@ -23,11 +23,13 @@ def test_a_slot_that_cannot_reach_the_driver_says_where_it_looked(monkeypatch: p
             place, address = Place("run", 1, 0), Address("127.0.0.1", unused, b"key")
             return [serve(place, address, dict, 1.0), ""]  # type: ignore[arg-type]
 
+        def cancel(self) -> None:
+            """It has ended."""
+
     with socket.create_server(("127.0.0.1", 0)) as taken:
         unused = taken.getsockname()[1]
-    monkeypatch.setattr("pyspark.InheritableThread", threading.Thread)  # PySpark's own wants a session
     ended = threading.Event()
-    job = SlotsJob(Graph(), 1, ended.set)  # type: ignore[arg-type]
+    job = SlotsJob(Graph(), 1, ended.set)
     assert ended.wait(10)
     assert job.failure == (
         f"slot 0, on {socket.gethostname()}, cannot reach the driver at 127.0.0.1:{unused} ([Errno 111] Connection "

@@ -295,18 +295,39 @@ def _holds(folder: Path) -> bool:
     return False
 
 
-def test_a_job_whose_jvm_is_gone_before_it_begins_ends_without_a_stack_trace(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-):
-    class Copying(threading.Thread):
-        """As PySpark's, which copies properties from the JVM first."""
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [
+        ("ValueError: no", "ValueError: no"),
+        ("ModuleNotFoundError: No module named 'penstock'", "the Python that Spark runs has no Penstock: install"),
+    ],
+)
+def test_a_job_says_how_its_python_processes_failed(last: str, told: str):
+    said = f'It failed.\nTraceback (most recent call last):\n  File "worker.py", line 1\n{last}\n\n\tat org.x'
 
-        def run(self) -> None:
+    class Graph:
+        def run(self) -> list[str]:
+            raise RuntimeError(said)
+
+        def cancel(self) -> None:
+            """It has ended."""
+
+    ended = threading.Event()
+    job = SlotsJob(Graph(), 1, ended.set)
+    assert ended.wait(10)
+    assert job.failure.startswith(told)
+
+
+def test_a_job_whose_jvm_is_gone_before_it_begins_ends_without_a_stack_trace(capfd: pytest.CaptureFixture[str]):
+    class Graph:
+        def run(self) -> list[str]:
             raise ConnectionRefusedError("the JVM is gone")
 
-    monkeypatch.setattr("pyspark.InheritableThread", Copying)
+        def cancel(self) -> None:
+            """There is nothing to cancel."""
+
     ended = threading.Event()
-    job = SlotsJob(None, 1, ended.set)  # type: ignore[arg-type]
+    job = SlotsJob(Graph(), 1, ended.set)
     assert ended.wait(10)
     assert (job.has_ended, job.failure) == (True, "the JVM is gone")
     assert capfd.readouterr() == ("", "")

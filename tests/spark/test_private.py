@@ -13,7 +13,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.engine.running.engine import has_session
+from penstock.engine.running.engine import connect_session, has_session
 from penstock.engine.spark import private
 
 
@@ -140,5 +140,5 @@ def test_only_the_worker_that_is_given_filters_plans_with_them():
 def test_a_pyspark_that_another_thread_is_importing_has_no_context_yet(monkeypatch: pytest.MonkeyPatch):
     for name in ("pyspark.core.context", "pyspark.sql.connect.session"):
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
-    assert (private.active_context(), private.gateway(), private.connect_session()) == (None, None, None)
+    assert (private.active_context(), private.gateway(), connect_session()) == (None, None, None)
     assert not has_session()

@@ -18,7 +18,7 @@ from penstock.engine.shipping.shipping import dumps, loads
 from penstock.engine.slots import links
 from penstock.engine.slots.links import Address
 from penstock.engine.slots.placement import Executor
-from penstock.engine.slots.slot import EXECUTOR_STATE_DIR, Place, Program, serve
+from penstock.engine.slots.slot import EXECUTOR_STATE_DIR, Place, Program, serve, serve_anywhere
 from penstock.errors import SparkLostError
 
 HALF_AN_ANSWER = "TESTS_HALF_AN_ANSWER"
@@ -35,6 +35,8 @@ class ForkedHost:
         environment: variables of the slots that are started from now on.
         is_gone: whether to say that the host is gone for good.
         replaces: whether a job goes on with new slots in place of lost ones, as those of a cluster do.
+        has_numbers: whether slots know theirs; else they get them at the door, as under Spark Connect.
+        spares: how many slots too many there are.
     """
 
     bind = name = "127.0.0.1"
@@ -45,6 +47,8 @@ class ForkedHost:
         self.environment: dict[str, str] = {}
         self.is_gone = False
         self.replaces = False
+        self.has_numbers = True
+        self.spares = 0
         self.moved = False
         self.machines: dict[int, Path] = {}
         """By slots the disk of the machine that they live on; none where they share the driver's."""
@@ -87,7 +91,7 @@ class ForkedHost:
         return moved
 
     def start(self, run: str, number: int, address: Address, seconds: float, on_end: Callable[[], None]) -> ForkedJob:
-        places = [Place(run, number, slot) for slot in range(self.slots)]
+        places = [Place(run, number, slot) for slot in range(self.slots + self.spares)]
         self.jobs.append(ForkedJob(self, places, address, seconds, on_end))
         return self.jobs[-1]
 
@@ -114,7 +118,7 @@ class ForkedJob:
     def _process(self, place: Place) -> Any:
         disk = self._host.machines.get(place.slot)
         own = {} if disk is None else {EXECUTOR_STATE_DIR: str(disk)}
-        given = {**self._host.environment, **own}, *self._given
+        given = self._host.has_numbers, {**self._host.environment, **own}, *self._given
         process = _forks.Process(target=_be_slot, args=(place, *given), daemon=True)
         process.start()
         return process
@@ -148,12 +152,17 @@ class ForkedJob:
         on_end()
 
 
-def _be_slot(place: Place, environment: dict[str, str], address: Address, seconds: float, packed: bytes) -> None:
+def _be_slot(
+    place: Place, has_number: bool, environment: dict[str, str], address: Address, seconds: float, packed: bytes
+) -> None:
     os.environ.update(environment)
     if HALF_AN_ANSWER in environment:
         file, number = environment[HALF_AN_ANSWER].split(":")
         _dies_or_sleeps_in_its_answer(file, int(number))
-    serve(place, address, lambda: loads(packed).on_executor(), seconds)
+    if has_number:
+        serve(place, address, lambda: loads(packed).on_executor(), seconds)
+    else:
+        serve_anywhere(place.run, place.job, address, seconds, lambda: loads(packed).on_executor())
 
 
 def _dies_or_sleeps_in_its_answer(file: str, number: int) -> None:

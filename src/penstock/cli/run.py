@@ -34,7 +34,7 @@ from penstock.log.cluster import SCHEME
 from penstock.log.open import open_log
 from penstock.plan.topology import Topology
 from penstock.progress import Progress
-from penstock.query.server import PORT, keep_port
+from penstock.query.server import PORT, keep_port, url_of
 from penstock.settings import Settings
 from penstock.watch.server import check_installed
 
@@ -245,6 +245,12 @@ class _Answers:
         self.access = access(host, token_file, no_token)
         self.ports = _Ports.kept(host, state_port, page_port)
 
+    @property
+    def page(self) -> str:
+        """Where the page will be; empty if there is none."""
+        kept = self.ports.page
+        return "" if kept is None else url_of(self.access.host, kept.getsockname()[1])
+
 
 def _display(as_json: bool, trigger: str | None, live: bool, log_format: str) -> Display:
     at_the_end = "finishing" if trigger == AVAILABLE_NOW else "waiting for new records"
@@ -405,7 +411,8 @@ class _Run:
     def _start(self, topology: Topology, arguments: dict[str, Any]) -> Streams:
         from penstock.engine.running.start import start
 
-        return start(topology, on_progress=self._commits.put, on_engine=self._states.put, **arguments)
+        page = self._answers.page
+        return start(topology, on_progress=self._commits.put, on_engine=self._states.put, page=page, **arguments)
 
     def _stop(self, streams: Streams) -> None:
         """After SIGTERM, give up a long commit: a process that does not end soon is killed."""

@@ -404,7 +404,7 @@ class StateServer:
         self._stores = stores
         self._socket = _listening(kept or keep_port(host, port), host)
         self.port: int = self._socket.getsockname()[1]
-        self.url = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+        self.url = url_of(host, self.port)
         config = uvicorn.Config(
             Guarded(served.app, host, token, served.login),
             http=bounded_protocol(),
@@ -455,6 +455,15 @@ class StateServer:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def url_of(host: str, port: int) -> str:
+    """Return where a server on this address is found.
+
+    >>> url_of("::1", 80)
+    'http://[::1]:80'
+    """
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def keep_port(host: str, port: int, option: str = "--port") -> socket.socket:

@@ -89,9 +89,16 @@ class Children(ChildQueries):
 
     def check(self, session: Any, slots: int) -> None:
         """Raise ``ConfigError`` for what cannot work on this session, before anything starts."""
+        names = ", ".join(repr(one.child.name) for one in self._all)
+        if private.is_connect(session):
+            raise ConfigError(
+                f"start: the topology has DataFrames or tables ({names}), and under Spark Connect a program starts no "
+                "queries: their functions would run beside the server. Start them yourself: penstock.write(frame, "
+                "topic, checkpoint=...) brings rows into a topic for builder.stream(topic), and "
+                "stream.to_dataframe(spark, topic) gives the results to a query of yours"
+            )
         cores = _cores(session.sparkContext)
         if slots >= cores:
-            names = ", ".join(repr(one.child.name) for one in self._all)
             fewer = f"Start with slots={cores - 1}, or give" if cores > 1 else "Give"
             said = (
                 f"{slots} slots take all {cores} cores of Spark, and the queries of {names} need one. {fewer} it more"

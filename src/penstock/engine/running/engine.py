@@ -30,8 +30,12 @@ class Engine(Protocol):
     def default_slots(self, widest: int) -> int:
         """Return the default number of slots, for tasks of at most so many partitions."""
 
-    def host(self, packed: bytes, slots: int, copies: bool) -> Host:
-        """Return a host of slots that run a program, packed by ``shipping``."""
+    def host(self, packed: bytes, slots: int, copies: bool, about: str) -> Host:
+        """Return a host of slots that run a program, packed by ``shipping``.
+
+        Args:
+            about: what it is, for those who look at the engine.
+        """
 
     def session(self) -> Any:
         """Return the Spark session. Raise ``ConfigError`` if there is none."""
@@ -104,6 +108,29 @@ def has_java() -> bool:
 def has_session() -> bool:
     """Return whether this process runs Spark already, or is one of its own; PySpark is not imported for it."""
     context = getattr(sys.modules.get("pyspark.core.context"), "SparkContext", None)
-    connect = getattr(sys.modules.get("pyspark.sql.connect.session"), "SparkSession", None)
     is_classic = context is not None and context._active_spark_context is not None
-    return is_classic or (connect is not None and connect.getActiveSession() is not None)
+    return is_classic or connect_session() is not None
+
+
+def connect_session() -> Any | None:
+    """Return the active session of Spark Connect, if there is one; it is not imported for it."""
+    connect = getattr(sys.modules.get("pyspark.sql.connect.session"), "SparkSession", None)
+    if connect is None:  # or another thread imports it just now
+        return None
+    from pyspark.errors import PySparkRuntimeError
+
+    try:
+        return connect.active()  # of this thread, or else the one that another one has made
+    except PySparkRuntimeError:
+        return None
+
+
+def about_job(application_id: str, sub_topologies: int, slots: int, page: str) -> str:
+    """Return what Spark's own pages say about the job of an application's slots.
+
+    >>> about_job("shop", 2, 1, "")
+    'penstock shop: 2 sub-topologies in 1 slot until it stops'
+    """
+    subs = f"{sub_topologies} sub-topolog{'y' if sub_topologies == 1 else 'ies'}"
+    where = f"; its page: {page}" if page else ""
+    return f"penstock {application_id}: {subs} in {slots} slot{'' if slots == 1 else 's'} until it stops{where}"

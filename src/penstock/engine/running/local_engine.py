@@ -34,7 +34,7 @@ class LocalEngine:
     def default_slots(self, widest: int) -> int:
         return min(cores(), widest)
 
-    def host(self, packed: bytes, slots: int, copies: bool) -> ProcessHost:
+    def host(self, packed: bytes, slots: int, copies: bool, about: str) -> ProcessHost:
         return ProcessHost(self._processes, packed, slots)
 
     def session(self) -> Any:

@@ -44,6 +44,7 @@ def start(
     uncaught_exception_handler: UncaughtExceptionHandler | None = None,
     rename: Mapping[str, str] | None = None,
     drop: Iterable[str] = (),
+    page: str = "",
     **settings: Any,
 ) -> Streams:
     """Run a topology, on Spark or in processes of this machine.
@@ -64,6 +65,7 @@ def start(
         uncaught_exception_handler: is asked what to do when an error is about to stop the application.
         rename: the new names of stores whose names have changed, by the old ones.
         drop: the stores and topics that the topology no longer has, and that are dropped.
+        page: where it is shown meanwhile; ``penstock run`` tells it.
         settings: settings as keywords, see :class:`penstock.settings.Settings`.
 
     Raises:
@@ -103,6 +105,7 @@ def start(
             Lifecycle(state_listener, uncaught_exception_handler),
             Wishes.of(rename, drop),
             _children(owned, application_id, loaded, shared),
+            page,
         )
     finally:
         engine.give_up()

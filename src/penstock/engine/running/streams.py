@@ -27,7 +27,7 @@ from penstock.engine.operate.lock import ApplicationLock
 from penstock.engine.operate.restores import RestoreProgress, Restores, check_listener
 from penstock.engine.running.arguments import AVAILABLE_NOW
 from penstock.engine.running.child_queries import ChildQueries
-from penstock.engine.running.engine import Engine
+from penstock.engine.running.engine import Engine, about_job
 from penstock.engine.shared.key_metadata import Headers, key_metadata
 from penstock.engine.shared.places import KeyQueryMetadata, Places, SlotPlace
 from penstock.engine.shared.program import ProgramFile
@@ -82,6 +82,7 @@ class Streams(KafkaNames):
         lifecycle: Lifecycle | None = None,
         wishes: Wishes = NO_WISHES,
         children: ChildQueries | None = None,
+        page: str = "",
     ):
         self.application_id = application_id
         self.topology = topology
@@ -93,6 +94,7 @@ class Streams(KafkaNames):
         self._life = lifecycle or Lifecycle()
         self._wishes = wishes
         self._children = children or ChildQueries()
+        self._page = page
         self._ending = threading.Lock()
         self._stopped = False
         self._is_closed = False
@@ -168,7 +170,8 @@ class Streams(KafkaNames):
     def _begun(self, opened: Opened, packed: bytes, before: Coordinator | None = None) -> Coordinator:
         """Continue the opened application with new slots."""
         copies = self.settings.standby_replicas > 0
-        host = self._engine.host(packed, self._slot_count, copies)
+        about = about_job(self.application_id, len(opened.topology.sub_topologies), self._slot_count, self._page)
+        host = self._engine.host(packed, self._slot_count, copies, about)
         timeout = self.settings.slot_timeout / 1000
         self._slots = SlotSessions(host, self.application_id, self._restores, timeout, asks=True)
         self._resources.append(self._close_slots)

@@ -51,12 +51,26 @@ class Close(msgspec.Struct, frozen=True, tag=True):
     """An order: close all state, and end."""
 
 
+class Seat(msgspec.Struct, frozen=True, tag=True):
+    """An order: be this slot."""
+
+    slot: int
+
+
+NO_SLOT = -1
+
+
 class Hello(msgspec.Struct, frozen=True, tag=True):
     """A slot has connected."""
 
     slot: int
+    """``NO_SLOT`` for one that waits for its ``Seat``."""
     job: int
     """The job of the run for which it was started."""
+    host: str = ""
+    """Its machine, where it has no slot yet."""
+    had: dict[int, float] = {}
+    """The slots whose state is on the disk of that machine, and since when."""
     asks: bool = False
     """Whether this connection is for questions, beside the one for work."""
 
@@ -100,7 +114,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     reason: str
 
 
-Order = Work | Follow | Close | StoreQuestion
+Order = Seat | Work | Follow | Close | StoreQuestion
 Message = Hello | Alive | AtDisk | Restoring | Done | Followed | Failed | StoreAnswer
 
 

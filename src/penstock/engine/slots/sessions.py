@@ -24,6 +24,7 @@ from penstock.engine.shared.work import StageWork, TaskDone
 from penstock.engine.slots.door import Door
 from penstock.engine.slots.following import Following
 from penstock.engine.slots.links import (
+    NO_SLOT,
     Address,
     Alive,
     AtDisk,
@@ -31,14 +32,17 @@ from penstock.engine.slots.links import (
     Done,
     Failed,
     Followed,
+    Hello,
     Link,
     LinkLostError,
     Message,
     Restoring,
+    Seat,
     Work,
     readable,
 )
 from penstock.engine.slots.placement import Executor
+from penstock.engine.slots.seating import seated
 from penstock.engine.task.live import StoreAnswer, StoreQuestion
 from penstock.faults import crash_point
 
@@ -141,6 +145,10 @@ class SlotSessions(StageRunner):
         self._run = f"{application_id}-{os.urandom(6).hex()}"
         self._door = Door(host.bind, host.name, secrets.token_bytes(32), timeout)
         self._links: dict[int, Link] = {}
+        self._guests: list[tuple[Link, Hello]] = []
+        """Slots that came without a number: until all are there, and then those too many."""
+        self._machines: dict[int, str] = {}
+        """Where those were that got one."""
         self._asked: dict[int, _Asked] = {}
         self._asks = asks
         self._job: Job | None = None
@@ -191,7 +199,9 @@ class SlotSessions(StageRunner):
     @property
     def places(self) -> list[SlotPlace]:
         """The place of each slot, by slot number."""
-        homes = self._host.homes or [Executor(NOWHERE, self._host.name)] * self.slots
+        homes = self._host.homes or [
+            Executor(NOWHERE, self._machines.get(slot, self._host.name)) for slot in range(self.slots)
+        ]
         copies = {slot: homes[self._host.followers[slot]].host for slot in self._following.copied}
         return [SlotPlace(home.id, home.host, copy=copies.get(slot, "")) for slot, home in enumerate(homes)]
 
@@ -323,9 +333,8 @@ class SlotSessions(StageRunner):
             elif self._has_failed():
                 raise LinkLostError("the job of the slots has ended")
             elif time.monotonic() > deadline:
-                raise LinkLostError(
-                    f"{len(self._links)} of {self.slots} slots came within {patience:g} s: {self._host.why_late}"
-                )
+                come = max(len(self._links), len(self._guests))
+                raise LinkLostError(f"{come} of {self.slots} slots came within {patience:g} s: {self._host.why_late}")
 
     def _are_together(self) -> bool:
         return len(self._links) == self.slots and (not self._asks or len(self._asked) == self.slots)
@@ -339,19 +348,33 @@ class SlotSessions(StageRunner):
         there = self._asked if hello.asks else self._links
         if hello.job != self._job.number or hello.slot in there:
             link.close()  # it belongs to an abandoned job
+        elif hello.slot == NO_SLOT:
+            self._guests.append(come)
+            if len(self._guests) == self.slots and not self._links:
+                self._seat()
         elif hello.asks:
             self._asked[hello.slot] = _Asked(link)
         else:
             self._links[hello.slot] = link
+
+    def _seat(self) -> None:
+        """Give all slots their numbers."""
+        slots = seated([hello.had for _, hello in self._guests])
+        for slot, (link, hello) in zip(slots, self._guests, strict=True):
+            link.send(Seat(slot))
+            self._links[slot] = link
+            self._machines[slot] = hello.host
+        self._guests.clear()
 
     def _has_failed(self) -> bool:
         return self._job is None or self._job.has_ended
 
     def _let_go(self, waits: bool = True) -> None:
         """Abandon the present slots; they end when they notice."""
-        for link in self._links.values():
+        for link in [*self._links.values(), *(link for link, _ in self._guests)]:
             link.close()
         self._links.clear()
+        self._guests.clear()
         self._asked = {}  # waiting callers get their answer, or hear that the slot is gone
         job, self._job = self._job, None
         if job is not None and waits:

@@ -22,6 +22,7 @@ from penstock.engine.shared.layout import Layout
 from penstock.engine.shared.work import StageWork, TaskDone
 from penstock.engine.slots.followers import Followers
 from penstock.engine.slots.links import (
+    NO_SLOT,
     Address,
     Alive,
     AtDisk,
@@ -33,6 +34,7 @@ from penstock.engine.slots.links import (
     Link,
     LinkLostError,
     Restoring,
+    Seat,
     UnreachableError,
     Work,
     connected,
@@ -80,6 +82,15 @@ class Program:
 
     def lock(self, slot: int, run: str) -> SlotLock:
         return SlotLock(self.folder.parent / "slots", slot, run)
+
+    def had(self) -> dict[int, float]:
+        """Return the slots whose state is on this machine's disk, and when it was last begun with, since 1970."""
+        found = {}
+        with suppress(OSError):  # there is none yet
+            for file in (self.folder.parent / "slots").iterdir():
+                if file.name.isdecimal():
+                    found[int(file.name)] = file.stat().st_mtime
+        return found
 
     def host(self, application: str) -> TaskHost:
         """Return a host for its tasks. Raise ``ConfigError`` if this machine has another checkpoint or other topics
@@ -143,8 +154,41 @@ def serve(place: Place, address: Address, program: Callable[[], Program], second
         )
     except LinkLostError:
         return ""  # another job has started
+    _serve_over(link, lambda: _serve(link, place, program(), address, seconds))
+    return ""
+
+
+def serve_anywhere(run: str, job: int, address: Address, seconds: float, program: Callable[[], Program]) -> str:
+    """Serve as the slot that the driver chooses. Others may use this process afterwards, so it lets go of its state."""
+    _prepare_process()
+    known = program()
+    host = socket.gethostname()
     try:
-        _serve(link, place, program, address, seconds)
+        link = connected(address, Hello(NO_SLOT, job, host, known.had()), seconds)
+    except UnreachableError as error:
+        return (
+            f"a slot, on {host}, cannot reach the program at {address.host}:{address.port} ({error}): under Spark "
+            "Connect slots connect to the machine of the program. Start it on a machine that the executors reach, such "
+            "as the server's"
+        )
+    except LinkLostError:
+        return ""
+    try:
+        _serve_over(link, lambda: _serve_seated(link, run, job, known, address, seconds))
+    finally:
+        _let_go()
+    return ""
+
+
+def _serve_seated(link: Link, run: str, job: int, program: Program, address: Address, seconds: float) -> None:
+    seat = link.order()  # a slot too many waits here until the job ends: a copy of Spark's, say
+    if isinstance(seat, Seat):
+        _serve(link, Place(run, job, seat.slot), program, address, seconds)
+
+
+def _serve_over(link: Link, serves: Callable[[], None]) -> None:
+    try:
+        serves()
     except LinkLostError:
         pass
     except Exception as error:
@@ -152,11 +196,9 @@ def serve(place: Place, address: Address, program: Callable[[], Program], second
         raise
     finally:
         link.close()
-    return ""
 
 
-def _serve(link: Link, place: Place, program: Callable[[], Program], address: Address, seconds: float) -> None:
-    known = program()
+def _serve(link: Link, place: Place, known: Program, address: Address, seconds: float) -> None:
     _set_apart()
     asked = connected(address, Hello(place.slot, place.job, asks=True), seconds)
     threading.Thread(target=_answer, args=(asked, place.run), name="penstock-slot-answers", daemon=True).start()

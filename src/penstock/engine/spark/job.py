@@ -10,11 +10,12 @@ slot's previous process is killed (``SlotLock``).
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from penstock.engine.shipping.shipping import loads
 from penstock.engine.slots.links import Address
@@ -35,6 +36,8 @@ _COME_SECONDS = 5.0
 _FULL_SECONDS = 600.0
 """How long to avoid a machine whose disk is full."""
 
+_POOL = "spark.scheduler.pool"
+
 _LOCALHOST = "127.0.0.1"
 """Where slots find a driver that is the only machine, whatever names it has."""
 
@@ -44,11 +47,12 @@ class SparkHost:
 
     Args:
         context: Spark's context.
+        about: what Spark shows as the job's description.
         program: the program for the slots, packed by ``shipping``.
         copies: whether each slot's state is followed on another machine.
     """
 
-    def __init__(self, context: Any, application_id: str, program: bytes, slots: int, copies: bool = False):
+    def __init__(self, context: Any, application_id: str, about: str, program: bytes, slots: int, copies: bool = False):
         self.slots = slots
         self.why_late = (
             f"each of them keeps one of Spark's {int(context.defaultParallelism)} cores, and other work may have the "
@@ -60,6 +64,7 @@ class SparkHost:
         self.bind = _LOCALHOST if is_local(context) else conf.get("spark.driver.bindAddress", driver)
         self._context = context
         self._application_id = application_id
+        self._about = about
         self._program = context.broadcast(program)
         self._comes_with_tasks = conf.get("spark.dynamicAllocation.enabled", "false") == "true"
         """Whether Spark requests executors only for waiting tasks."""
@@ -121,7 +126,7 @@ class SparkHost:
         homes = [f"executor_{home.host}_{home.id}" for home in self._placement.homes]
         for home, slots in Counter(homes).items():
             _log.info("application %r: %d slots at %s", self._application_id, slots, home)
-        graph = SlotGraph(self._context, self._application_id, homes, self.slots)
+        graph = SlotGraph(self._context, self._application_id, self._about, homes, self.slots)
         is_cluster = not is_local(self._context)
         return SlotsJob(graph.of(_serving(run, number, address, self._program, seconds, is_cluster)), number, on_end)
 
@@ -161,11 +166,13 @@ class SlotGraph:
         homes: the executors at which they are located, slot by slot; empty if the driver is the only executor.
     """
 
-    def __init__(self, context: Any, application_id: str, homes: list[str], slots: int):
+    def __init__(self, context: Any, application_id: str, about: str, homes: list[str], slots: int):
         self._context = context
         self._application_id = application_id
+        self._about = about
         self._homes = homes
         self._slots = slots
+        self._pool = context.getLocalProperty(_POOL)  # of the user's thread
         self._rdd: Any = None
 
     def of(self, body: Callable[[int], str]) -> SlotGraph:
@@ -177,8 +184,8 @@ class SlotGraph:
         """Run the job, until all slots have ended or one has failed. Return why slots did nothing. Raise Spark's
         errors.
         """
-        about = f"penstock {self._application_id}: slots until the program stops"
-        self._context.setJobGroup(self._group, about, interruptOnCancel=True)
+        self._context.setJobGroup(self._group, self._about, interruptOnCancel=True)
+        self._context.setLocalProperty(_POOL, self._pool)
         found: list[str] = self._rdd.collect()
         return found
 
@@ -252,6 +259,16 @@ def _serving(
     return body
 
 
+class Graph(Protocol):
+    """What Spark runs."""
+
+    def run(self) -> list[str]:
+        """Run until all slots have ended or one has failed. Return why slots did nothing. Raise Spark's errors."""
+
+    def cancel(self) -> None:
+        """Cancel what runs, even if slots do not end."""
+
+
 class SlotsJob:
     """A job that runs in its own thread.
 
@@ -260,29 +277,14 @@ class SlotsJob:
         on_end: called in that thread when the job has ended.
     """
 
-    def __init__(self, graph: SlotGraph, number: int, on_end: Callable[[], None]):
-        from pyspark import InheritableThread
-
+    def __init__(self, graph: Graph, number: int, on_end: Callable[[], None]):
         self.number = number
         self.failure = ""
         """Why it ended, if not because all slots have."""
         self._graph = graph
         self._on_end = on_end
         self._has_ended = threading.Event()
-        self._thread: threading.Thread = InheritableThread(target=self._run, daemon=True)
-        self._thread.run = self._guarded(self._thread.run)
-        self._thread.start()
-
-    def _guarded(self, run: Callable[[], None]) -> Callable[[], None]:
-        """Return `run` with protection around PySpark's own calls to the JVM, which may be gone by then."""
-
-        def guarded() -> None:
-            try:
-                run()
-            except Exception as error:  # py4j raises many kinds of errors
-                self._end_with(_first_lines(error))
-
-        return guarded
+        threading.Thread(target=self._run, name="penstock slots", daemon=True).start()
 
     @property
     def has_ended(self) -> bool:
@@ -297,14 +299,19 @@ class SlotsJob:
                 return
             self._has_ended.wait(patience)
 
+    def wait(self, seconds: float) -> bool:
+        """Wait so many seconds for its end. Return whether it has ended."""
+        return self._has_ended.wait(seconds)
+
     def _run(self) -> None:
         try:
             failure = next(iter(self._graph.run()), "")
         except Exception as error:  # py4j raises many kinds of errors
             failure = _first_lines(error)
-        self._end_with(failure)
+        self.end_with(failure)
 
-    def _end_with(self, failure: str) -> None:
+    def end_with(self, failure: str) -> None:
+        """Take the job for ended, whether or not Spark says so."""
         if not self.has_ended:
             self.failure = failure
             self._has_ended.set()
@@ -342,7 +349,18 @@ def live_executors(context: Any) -> list[Executor]:
     return sorted(found)
 
 
+_OF_PYTHON = re.compile(r"^(?!org\.|java\.|py4j\.)[\w.]*(?:Error|Exception): .*$", re.MULTILINE)
+
+
 def _first_lines(error: Exception) -> str:
-    """Return the error message, without the JVM's stack trace."""
+    """Return the error message, without stack traces: the last line of a Python process, else the first ones."""
+    text = str(error)
+    if "No module named 'penstock'" in text:
+        return (
+            "the Python that Spark runs has no Penstock: install penstock-streams there, or set PYSPARK_PYTHON to a "
+            "Python that has it before Spark, or its Connect server, starts"
+        )
+    if "Traceback" in text and (found := _OF_PYTHON.findall(text)):
+        return str(found[-1])[:600]
     lines = [line for line in str(error).splitlines() if line.strip() and not line.lstrip().startswith("at ")]
     return " / ".join(lines[:4])[:600] or type(error).__name__

@@ -12,6 +12,9 @@ from penstock.log.base import Log
 from penstock.log.cluster import Kafka
 from penstock.settings import Settings
 
+_OF_CONNECT = "SPARK_JOB_ARTIFACT_UUID"
+"""The variable that Spark sets in the Python processes of a Connect session; each session has a working folder."""
+
 Place = str | Kafka
 """The absolute path of a folder, or a cluster; ``open_log`` takes it in any process."""
 
@@ -38,6 +41,11 @@ def place_of(options: Mapping[str, str]) -> Place:
     given = options.get("log")
     where = Settings.load().topics_in if given is None else log_place(given, 'format("penstock"): the option log')
     if isinstance(where, Path):
+        if not where.is_absolute() and os.environ.get(_OF_CONNECT, "default") != "default":
+            raise ConfigError(
+                f'format("penstock"): the topics are in the folder {str(where)!r}, which under Spark Connect is one '
+                'beside the server, not beside your program. Give its absolute path: .option("log", "/.../topics")'
+            )
         return os.path.abspath(where)
     cluster = Kafka(where)
     if given is not None:

@@ -15,7 +15,12 @@ from typing import Any
 
 def is_classic(spark: Any) -> bool:
     """Return whether a session has its own JVM, and does not belong to Spark Connect."""
-    return hasattr(spark, "_jvm") and "connect" not in type(spark).__module__
+    return hasattr(spark, "_jvm") and not is_connect(spark)
+
+
+def is_connect(spark: Any) -> bool:
+    """Return whether it is a session of Spark Connect."""
+    return "connect" in type(spark).__module__
 
 
 def active_context() -> Any | None:
@@ -28,12 +33,6 @@ def gateway() -> Any | None:
     """PySpark's connection to the JVM of this process, if there is one; PySpark is not imported for it."""
     context = _loaded("pyspark.core.context", "SparkContext")
     return None if context is None else context._gateway
-
-
-def connect_session() -> Any | None:
-    """The active session of Spark Connect, if there is one; PySpark is not imported for it."""
-    session = _loaded("pyspark.sql.connect.session", "SparkSession")
-    return None if session is None else session.getActiveSession()
 
 
 def _loaded(module: str, name: str) -> Any | None:

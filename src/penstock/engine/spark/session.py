@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from penstock.engine.running.engine import connect_session
 from penstock.engine.spark import class_archive, jvm, private
 from penstock.engine.spark.jvm import JvmEndedError
 from penstock.engine.spark.output import SPARK_OUTPUT
@@ -34,21 +35,22 @@ _OPTIONS = {
 
 
 def context_for(spark: Any | None, name: str, log_file: Path) -> tuple[Any, bool]:
-    """Return the Spark context to run on, and whether it was created here and must be stopped at the end.
+    """Return the Spark context to run on, and whether it was created here and must be stopped at the end. A session of
+    Spark Connect has no context, and stands in its place.
 
     The context of a given or active session is used unchanged, and never stopped. One exception: if it runs on this
     machine alone and no Python was chosen, it gets the driver's. A context that is created here keeps its log in a
     file.
 
     Raises:
-        ConfigError: the session belongs to Spark Connect, or Java is missing.
+        ConfigError: Java is missing.
     """
-    if spark is not None and not private.is_classic(spark):
-        raise _is_connect()
+    if spark is not None and private.is_connect(spark):
+        return spark, False
     active = spark.sparkContext if spark is not None else private.active_context()
     if active is None:
-        if _has_connect_session():
-            raise _is_connect()
+        if (remote := connect_session()) is not None:
+            return remote, False
         return _new_context(name, log_file), True
     work_with_this_python(active)
     return active, False
@@ -56,6 +58,8 @@ def context_for(spark: Any | None, name: str, log_file: Path) -> tuple[Any, bool
 
 def session_on(context: Any) -> Any:
     """Return the session of a context. It is created on first use, since that takes seconds."""
+    if private.is_connect(context):
+        return context
     from pyspark.sql import SparkSession
 
     return SparkSession.getActiveSession() or SparkSession(context)
@@ -91,25 +95,18 @@ def stop_context(context: Any) -> None:
     context.stop()
 
 
-def _has_connect_session() -> bool:
-    """Return whether Spark Connect's session is the only one."""
-    return private.connect_session() is not None
-
-
-def _is_connect() -> ConfigError:
-    return ConfigError(
-        "Penstock does not run on a Spark Connect session: it places its work on executors, which Connect "
-        "does not show. Use a classic session: SparkSession.builder.master(...).getOrCreate()"
-    )
-
-
 def default_slots(context: Any, widest: int, is_own: bool) -> int:
     """Return the default number of slots: the number of cores, and at most that of partitions.
 
     A slot keeps one of Spark's cores for as long as the program runs. So in a user's session with several cores, one
     stays free for other work.
     """
-    cores = context.defaultParallelism
+    if private.is_connect(context):
+        from penstock.engine.spark.connect import cores_of
+
+        cores = cores_of(context)
+    else:
+        cores = context.defaultParallelism
     return int(max(min(cores if is_own else cores - 1, widest), 1))
 
 
@@ -121,7 +118,7 @@ def work_with_this_python(context: Any) -> None:
 
 def begin_jvm(spark: Any | None, name: str, log_file: Path) -> None:
     """Start the JVM of a new context, if ``context_for`` will need one."""
-    if spark is None and private.active_context() is None and not _has_connect_session():
+    if spark is None and private.active_context() is None and connect_session() is None:
         jvm.begin(_options(name, log_file))
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.engine.running.streams import Streams as Streams
-from penstock.engine.spark import jvm
+from penstock.engine.slots.sessions import Host
+from penstock.engine.spark import jvm, private
 from penstock.engine.spark.job import SparkHost, is_alive
 from penstock.engine.spark.output import SPARK_OUTPUT
 from penstock.engine.spark.session import begin_jvm, context_for, default_slots, session_on, stop_context
@@ -37,8 +38,13 @@ class SparkEngine:
     def default_slots(self, widest: int) -> int:
         return default_slots(self._context, widest, self.is_own)
 
-    def host(self, packed: bytes, slots: int, copies: bool) -> SparkHost:
-        return SparkHost(self._context, self._given[0], packed, slots, copies)
+    def host(self, packed: bytes, slots: int, copies: bool, about: str) -> Host:
+        given = self._context, self._given[0], about, packed, slots, copies
+        if private.is_connect(self._context):
+            from penstock.engine.spark.connect import ConnectHost
+
+            return ConnectHost(*given)
+        return SparkHost(*given)
 
     def session(self) -> Any:
         return self._session or session_on(self._context)

@@ -1,0 +1,195 @@
+"""Slots in a session of Spark Connect: hosted by a DataFrame, since the client sees neither executors nor a JVM.
+
+The job is a DataFrame of one row for each slot, and ``mapInArrow`` serves there until the program stops. Which process
+gets which row says nothing, so slots come to the program's door without a number and get one there (``seating.py``).
+Spark keeps such processes for any Python code of the session, so a slot closes its state when its job ends.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from pyspark.sql import functions as f
+
+from penstock.engine.shipping.shipping import loads
+from penstock.engine.slots.links import Address
+from penstock.engine.slots.placement import Executor
+from penstock.engine.slots.slot import serve_anywhere
+from penstock.engine.spark.job import SlotsJob
+from penstock.errors import ConfigError, SparkLostError
+
+_ANSWER_SECONDS = 10.0
+"""How long the server may take to answer. Spark's own client tries for minutes to reach one that is gone."""
+
+_CORE_SECONDS = 30.0
+"""How long Spark may take to run a task."""
+
+_LOOK_SECONDS = 10.0
+"""How often to look whether it is there."""
+
+T = TypeVar("T")
+
+_LOCAL = re.compile(r"local\[(\d+)")
+
+
+def cores_of(spark: Any) -> int:
+    """Return how many tasks a session can run at once, as far as a client can see it."""
+    found = _LOCAL.match(spark.conf.get("spark.master", "") or "")
+    try:
+        cores = int(found[1]) if found else _within(_CORE_SECONDS, lambda: _parallelism(spark))
+    except TimeoutError:
+        raise ConfigError(
+            f"start: Spark has run no task for {_CORE_SECONDS:g} s, so it has no free core for slots. End other work, "
+            "or give the Connect server executors; slots= starts without this question"
+        ) from None
+    return max(cores // int(spark.conf.get("spark.task.cpus", "1")), 1)
+
+
+def _parallelism(spark: Any) -> int:
+    """Return into how many parts Spark divides what has no parts of its own: as many as it has cores."""
+    [row] = spark.range(1 << 16).select(f.spark_partition_id().alias("p")).agg(f.max("p")).collect()
+    return int(row[0]) + 1
+
+
+def _within(seconds: float, call: Callable[[], T]) -> T:
+    """Return what a call returns. Raise its error, or ``TimeoutError`` after so many seconds."""
+    result: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(call())
+        except BaseException as error:
+            result.set_exception(error)
+
+    threading.Thread(target=run, name="penstock asks Spark", daemon=True).start()
+    return result.result(seconds)
+
+
+class ConnectHost:
+    """Starts the application's slots in a session of Spark Connect.
+
+    Args:
+        spark: the session.
+        about: what Spark shows as a tag of the job.
+        program: the program for the slots, packed by ``shipping``.
+
+    Raises:
+        ConfigError: it is to have copies of its state elsewhere.
+    """
+
+    homes: list[Executor] = []
+    followers: Mapping[int, int] = {}
+    why_late = (
+        "each of them keeps one of Spark's cores, and other work may have the rest; end that, or start with fewer slots"
+    )
+
+    def __init__(self, spark: Any, application_id: str, about: str, program: bytes, slots: int, copies: bool = False):
+        if copies:
+            raise ConfigError(
+                "start: standby_replicas needs a classic session, because under Spark Connect a program does not see "
+                "on which machines its slots are. Leave it out: a lost slot's state is restored from the checkpoint"
+            )
+        self.slots = slots
+        self.name = self.bind = _own_address(spark.client.host)
+        self._spark = spark
+        self._application_id = application_id
+        self._about = about
+        self._program = program
+
+    def copied(self, slot: int) -> None:
+        """There are no copies."""
+
+    def avoid(self, slot: int) -> None:
+        """Spark alone decides where slots are."""
+
+    def leave(self, slot: int) -> bool:
+        """Return that no other machine is known."""
+        return False
+
+    def has_moved(self) -> bool:
+        """Return that slots stay; those of the next job are wherever Spark has cores."""
+        return False
+
+    def check(self) -> None:
+        """Raise ``SparkLostError`` when the server does not answer."""
+        try:
+            _within(_ANSWER_SECONDS, lambda: self._spark.conf.get("spark.app.name", ""))
+        except Exception as error:  # gRPC and PySpark raise many kinds
+            is_late = isinstance(error, TimeoutError)
+            why = f"it has not answered for {_ANSWER_SECONDS:g} s" if is_late else str(error).partition("\n")[0][:300]
+            raise SparkLostError(
+                f"application {self._application_id!r} stopped because the Spark Connect server or its session is gone "
+                f"({why}). Everything committed is safe; start again with a new session, and the application continues "
+                "where it was"
+            ) from error
+
+    def start(self, run: str, number: int, address: Address, seconds: float, on_end: Callable[[], None]) -> SlotsJob:
+        program, given = self._program, (run, number, address, seconds)
+
+        def slots(batches: Iterator[Any]) -> Iterator[Any]:
+            import pyarrow as pa
+
+            for batch in batches:
+                failure = serve_anywhere(*given, lambda: loads(program).on_executor())
+                yield pa.record_batch({"failure": pa.array([failure] * batch.num_rows)})
+
+        slots.__name__ = "penstock_" + re.sub(r"\W", "_", self._application_id)  # Spark shows it in the plan
+        job = SlotsJob(_SlotsFrame(self._spark, self.slots, slots, self._about), number, on_end)
+        threading.Thread(target=self._watch, args=(job,), name="penstock watches Spark", daemon=True).start()
+        return job
+
+    def _watch(self, job: SlotsJob) -> None:
+        """End the job of a server that is gone: Spark's client would go on waiting for it."""
+        while not job.wait(_LOOK_SECONDS):
+            try:
+                self.check()
+            except SparkLostError as error:
+                job.end_with(str(error))
+
+    def close(self) -> None:
+        """Nothing is kept for slots."""
+
+
+class _SlotsFrame:
+    """The DataFrame whose rows are slots."""
+
+    def __init__(self, spark: Any, slots: int, body: Callable[[Iterator[Any]], Iterator[Any]], about: str):
+        self._spark = spark
+        self._slots = slots
+        self._body = body
+        self._tag = about.replace(",", ";")
+
+    def run(self) -> list[str]:
+        """Run the job, until all slots have ended or one has failed. Return why slots did nothing. Raise Spark's
+        errors.
+        """
+        self._spark.addTag(self._tag)  # of this thread
+        rows = self._spark.range(0, self._slots, 1, self._slots).mapInArrow(self._body, "failure string").collect()
+        return [row[0] for row in rows if row[0]]
+
+    def cancel(self) -> None:
+        """Cancel the running job, without waiting for a server that may be gone."""
+        threading.Thread(target=self._interrupt, name="penstock cancels", daemon=True).start()
+
+    def _interrupt(self) -> None:
+        with suppress(Exception):  # of a server that is gone, and the slots with it
+            self._spark.interruptTag(self._tag)
+
+
+def _own_address(server: str) -> str:
+    """Return the address of this machine from which it reaches the server; executors are expected there, too."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as towards:
+        try:
+            towards.connect((server, 9))  # of datagrams, so nothing is sent
+        except OSError as error:
+            raise ConfigError(
+                f"start: there is no way from this machine to the Spark Connect server {server!r} by IPv4 ({error}), "
+                "and slots would have none to this program"
+            ) from None
+        return str(towards.getsockname()[0])
