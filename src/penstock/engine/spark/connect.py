@@ -8,67 +8,24 @@ Spark keeps such processes for any Python code of the session, so a slot closes 
 from __future__ import annotations
 
 import re
-import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, TypeVar
-
-from pyspark.sql import functions as f
+from typing import Any
 
 from penstock.engine.shipping.shipping import loads
 from penstock.engine.slots.links import Address
 from penstock.engine.slots.placement import Executor
 from penstock.engine.slots.slot import serve_anywhere
+from penstock.engine.spark.connect_server import own_address, within
 from penstock.engine.spark.job import SlotsJob
 from penstock.errors import ConfigError, SparkLostError
 
 _ANSWER_SECONDS = 10.0
 """How long the server may take to answer. Spark's own client tries for minutes to reach one that is gone."""
 
-_CORE_SECONDS = 30.0
-"""How long Spark may take to run a task."""
-
 _LOOK_SECONDS = 10.0
 """How often to look whether it is there."""
-
-T = TypeVar("T")
-
-_LOCAL = re.compile(r"local\[(\d+)")
-
-
-def cores_of(spark: Any) -> int:
-    """Return how many tasks a session can run at once, as far as a client can see it."""
-    found = _LOCAL.match(spark.conf.get("spark.master", "") or "")
-    try:
-        cores = int(found[1]) if found else _within(_CORE_SECONDS, lambda: _parallelism(spark))
-    except TimeoutError:
-        raise ConfigError(
-            f"start: Spark has run no task for {_CORE_SECONDS:g} s, so it has no free core for slots. End other work, "
-            "or give the Connect server executors; slots= starts without this question"
-        ) from None
-    return max(cores // int(spark.conf.get("spark.task.cpus", "1")), 1)
-
-
-def _parallelism(spark: Any) -> int:
-    """Return into how many parts Spark divides what has no parts of its own: as many as it has cores."""
-    [row] = spark.range(1 << 16).select(f.spark_partition_id().alias("p")).agg(f.max("p")).collect()
-    return int(row[0]) + 1
-
-
-def _within(seconds: float, call: Callable[[], T]) -> T:
-    """Return what a call returns. Raise its error, or ``TimeoutError`` after so many seconds."""
-    result: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            result.set_result(call())
-        except BaseException as error:
-            result.set_exception(error)
-
-    threading.Thread(target=run, name="penstock asks Spark", daemon=True).start()
-    return result.result(seconds)
 
 
 class ConnectHost:
@@ -96,7 +53,7 @@ class ConnectHost:
                 "on which machines its slots are. Leave it out: a lost slot's state is restored from the checkpoint"
             )
         self.slots = slots
-        self.name = self.bind = _own_address(spark.client.host)
+        self.name = self.bind = own_address(spark.client.host)
         self._spark = spark
         self._application_id = application_id
         self._about = about
@@ -119,7 +76,7 @@ class ConnectHost:
     def check(self) -> None:
         """Raise ``SparkLostError`` when the server does not answer."""
         try:
-            _within(_ANSWER_SECONDS, lambda: self._spark.conf.get("spark.app.name", ""))
+            within(_ANSWER_SECONDS, lambda: self._spark.conf.get("spark.app.name", ""))
         except Exception as error:  # gRPC and PySpark raise many kinds
             is_late = isinstance(error, TimeoutError)
             why = f"it has not answered for {_ANSWER_SECONDS:g} s" if is_late else str(error).partition("\n")[0][:300]
@@ -180,16 +137,3 @@ class _SlotsFrame:
     def _interrupt(self) -> None:
         with suppress(Exception):  # of a server that is gone, and the slots with it
             self._spark.interruptTag(self._tag)
-
-
-def _own_address(server: str) -> str:
-    """Return the address of this machine from which it reaches the server; executors are expected there, too."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as towards:
-        try:
-            towards.connect((server, 9))  # of datagrams, so nothing is sent
-        except OSError as error:
-            raise ConfigError(
-                f"start: there is no way from this machine to the Spark Connect server {server!r} by IPv4 ({error}), "
-                "and slots would have none to this program"
-            ) from None
-        return str(towards.getsockname()[0])

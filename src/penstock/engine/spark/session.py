@@ -102,7 +102,7 @@ def default_slots(context: Any, widest: int, is_own: bool) -> int:
     stays free for other work.
     """
     if private.is_connect(context):
-        from penstock.engine.spark.connect import cores_of
+        from penstock.engine.spark.connect_server import cores_of
 
         cores = cores_of(context)
     else:

@@ -1,0 +1,67 @@
+"""What a program asks a Spark Connect server, which may be gone, and how the two machines reach each other."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from pyspark.sql import functions as f
+
+from penstock.errors import ConfigError
+
+_CORE_SECONDS = 30.0
+"""How long Spark may take to run a task."""
+
+T = TypeVar("T")
+
+_LOCAL = re.compile(r"local\[(\d+)")
+
+
+def cores_of(spark: Any) -> int:
+    """Return how many tasks a session can run at once, as far as a client can see it."""
+    found = _LOCAL.match(spark.conf.get("spark.master", "") or "")
+    try:
+        cores = int(found[1]) if found else within(_CORE_SECONDS, lambda: _parallelism(spark))
+    except TimeoutError:
+        raise ConfigError(
+            f"start: Spark has run no task for {_CORE_SECONDS:g} s, so it has no free core for slots. End other work, "
+            "or give the Connect server executors; slots= starts without this question"
+        ) from None
+    return max(cores // int(spark.conf.get("spark.task.cpus", "1")), 1)
+
+
+def _parallelism(spark: Any) -> int:
+    """Return into how many parts Spark divides what has no parts of its own: as many as it has cores."""
+    [row] = spark.range(1 << 16).select(f.spark_partition_id().alias("p")).agg(f.max("p")).collect()
+    return int(row[0]) + 1
+
+
+def within(seconds: float, call: Callable[[], T]) -> T:
+    """Return what a call returns. Raise its error, or ``TimeoutError`` after so many seconds."""
+    result: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(call())
+        except BaseException as error:
+            result.set_exception(error)
+
+    threading.Thread(target=run, name="penstock asks Spark", daemon=True).start()
+    return result.result(seconds)
+
+
+def own_address(server: str) -> str:
+    """Return the address of this machine from which it reaches the server; executors are expected there, too."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as towards:
+        try:
+            towards.connect((server, 9))  # of datagrams, so nothing is sent
+        except OSError as error:
+            raise ConfigError(
+                f"start: there is no way from this machine to the Spark Connect server {server!r} by IPv4 ({error}), "
+                "and slots would have none to this program"
+            ) from None
+        return str(towards.getsockname()[0])
