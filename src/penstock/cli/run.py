@@ -34,7 +34,8 @@ from penstock.log.cluster import SCHEME
 from penstock.log.open import open_log
 from penstock.plan.topology import Topology
 from penstock.progress import Progress
-from penstock.query.server import PORT, keep_port, url_of
+from penstock.query.guard import url_of
+from penstock.query.server import PORT, keep_port
 from penstock.settings import Settings
 from penstock.watch.server import check_installed
 

@@ -29,6 +29,15 @@ _LOGIN_POLICY = (
 Header = tuple[bytes, bytes]
 
 
+def url_of(host: str, port: int) -> str:
+    """Return where a server on this address is found.
+
+    >>> url_of("::1", 80)
+    'http://[::1]:80'
+    """
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
 def is_local(host: str) -> bool:
     """True if only this machine can reach an address.
 

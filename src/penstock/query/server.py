@@ -26,7 +26,7 @@ from penstock.errors import ConfigError, PenstockError, SerdeError
 from penstock.query.application import ApplicationStores
 from penstock.query.bounded import BACKLOG, bounded_protocol
 from penstock.query.dicts import KeyRange
-from penstock.query.guard import Guarded, check_access
+from penstock.query.guard import Guarded, check_access, url_of
 from penstock.query.health import STALLED_MS, Health, HealthCheck
 from penstock.query.key_value import KeyValueView
 from penstock.query.plain import as_json
@@ -455,15 +455,6 @@ class StateServer:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-
-def url_of(host: str, port: int) -> str:
-    """Return where a server on this address is found.
-
-    >>> url_of("::1", 80)
-    'http://[::1]:80'
-    """
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def keep_port(host: str, port: int, option: str = "--port") -> socket.socket:
