@@ -196,6 +196,16 @@ def test_a_driver_of_a_builder_says_to_build_it():
         (BUILDER, "addSource", "add_source is of a Topology: penstock.Topology().add_source(...)"),
         (STREAM, "union", "merge(other) puts two streams together"),
         (STREAM, "key_by", "select_key(...) gives records another key"),
+        (STREAM, "write", "to(topic) writes records"),
+        (STREAM, "show", "print() prints each record"),
+        (STREAM, "start", "end with to(topic), then builder.build().start(...)"),
+        (TABLE, "for_each", "say to_stream() first: to_stream().foreach(...)"),
+        (TimeWindows, "tumbling", "tumbling windows are TimeWindows.of_size_and_grace(size, grace)"),
+        (SlidingWindows, "of_size_and_grace", "it is of_time_difference_and_grace(difference, grace)"),
+        (TopologyTestDriver(BUILDER.build()), "produce", "pipe_input(topic, key, value, timestamp=...)"),
+        (TopologyTestDriver(BUILDER.build()), "consume", "read_output(topic) returns the records"),
+        (penstock, "StreamBuilder", "did you mean 'StreamsBuilder'?"),
+        (penstock, "TumblingWindows", "tumbling windows are TimeWindows.of_size_and_grace(size, grace)"),
     ],
 )
 def test_steps_that_belong_elsewhere_are_told_where(owner: Any, name: str, said: str):

@@ -53,6 +53,16 @@ def test_a_log_is_a_folder_or_kafka(url: str, use: Callable[[str], Any]):
         use(url)
 
 
+def test_the_address_of_a_broker_is_no_folder_unless_there_is_one(tmp_path: Path):
+    with pytest.raises(ConfigError) as refused:
+        open_log("localhost:9092")
+    assert str(refused.value) == (
+        "log: 'localhost:9092' looks like a Kafka broker. Write it as 'kafka://localhost:9092'; for a folder of this "
+        "name, write './localhost:9092'"
+    )
+    assert log_place("./localhost:9092") == Path("localhost:9092")
+
+
 @pytest.mark.parametrize("url", [*URLS, *LOST_A_SLASH])
 @pytest.mark.parametrize("name", ["log_dir", "state_dir"])
 def test_a_folder_is_no_url(url: str, name: str):

@@ -41,6 +41,10 @@ class Point:
     x: int
 
 
+class Plain:
+    """A class that forgot its base and its method."""
+
+
 class Kept(Processor[Any, Any]):
     """A processor that keeps its context."""
 
@@ -99,11 +103,11 @@ AT_THE_CALL: dict[str, tuple[Build, str]] = {
     ),
     "an aggregator before the initializer": (
         lambda b, s: s.group_by_key().aggregate(lambda key, value, total: total, lambda: 0),
-        f"aggregate at HERE takes a function of (); got '<lambda>' of (key, value, total); {ORDER}",
+        f"aggregate at HERE takes a function without arguments; got '<lambda>' of (key, value, total); {ORDER}",
     ),
     "a first aggregate in place of the initializer": (
         lambda b, s: s.group_by_key().aggregate([], lambda key, value, total: total),
-        f"aggregate at HERE takes a function of (); got [] of type list; {ORDER}",
+        f"aggregate at HERE takes a function without arguments; got [] of type list; {ORDER}",
     ),
     "an initializer that gives one list to all": (
         lambda b, s: s.group_by_key().aggregate(lambda: SHARED, lambda key, value, seen: [*seen, value]),
@@ -166,13 +170,13 @@ AT_THE_CALL: dict[str, tuple[Build, str]] = {
     "a processor that is made already": (
         lambda b, s: s.process(Kept()),
         "process at HERE takes a Processor class, a supplier with get(), a function without arguments that returns a "
-        "new Processor, or a function of (record, context), not one that is made already: each task has one of its "
-        "own; got OBJECT of type Kept",
+        "new Processor, or a function of (record, context); got one object of type Kept, but each task makes its own. "
+        "Give the class Kept itself, or a function that makes one, such as lambda: Kept(...)",
     ),
     "keys of two types in a join": (
         lambda b, s: s.join(b.table("t", key=int), lambda one, other: one),
         "join at HERE: the left side has keys of type str, the right side of type int, so equal keys are not equal "
-        "bytes; bring one side to the other's type with select_key or map, or read its topic with another key=",
+        "bytes. Bring one side to the other's type with select_key or map, or read its topic with another key=",
     ),
     "a branch without its prefix": (
         lambda b, s: s.split("by-").branch(lambda key, value: True, "a").default_branch()["a"],
@@ -181,6 +185,65 @@ AT_THE_CALL: dict[str, tuple[Build, str]] = {
     "a branch that is misspelled": (
         lambda b, s: s.split().branch(lambda key, value: True, "large").default_branch("small")["lage"],
         "there is no branch 'lage' at HERE; there are 'large', 'small' (did you mean 'large'?)",
+    ),
+    "a duration without a unit": (
+        lambda b, s: TimeWindows.of_size_with_no_grace("60"),
+        "the size of windows: cannot read '60' as a duration; it has no unit: write '60 ms' or '60 s', or the "
+        "number of "
+        "milliseconds without quotes",
+    ),
+    "a negative duration as text": (
+        lambda b, s: TimeWindows.of_size_with_no_grace("-5 minutes"),
+        "the size of windows: cannot read '-5 minutes' as a duration; a duration is not negative; write it like "
+        "'10 minutes' or '1 h 30 min'",
+    ),
+    "the class of windows in place of windows": (
+        lambda b, s: s.group_by_key().windowed_by(TimeWindows),
+        "windowed_by at HERE takes TimeWindows, SlidingWindows, SessionWindows or UnlimitedWindows, for example "
+        "TimeWindows.of_size_and_grace(...); got the class TimeWindows itself, which has no size",
+    ),
+    "a field's name in place of a function": (
+        lambda b, s: s.group_by("item"),
+        "group_by at HERE takes a function of (key, value); got 'item' of type str; write lambda key, value: ...",
+    ),
+    "the result of a function in place of the function": (
+        lambda b, s: s.filter(True),
+        "filter at HERE takes a function of (key, value); got True of type bool; write lambda key, value: ...",
+    ),
+    "a method's name in place of a mapper": (
+        lambda b, s: s.map_values("upper"),
+        "map_values at HERE takes a function of (value) or (key, value); got 'upper' of type str; write lambda "
+        "value: ...",
+    ),
+    "a topic's name in place of a table": (
+        lambda b, s: s.join("prices", lambda left, right: left),
+        "join at HERE joins a stream with a stream, a table or a global table; got 'prices' of type str; read the "
+        "topic first, with builder.stream('prices') or builder.table('prices')",
+    ),
+    "a group in place of a table": (
+        lambda b, s: s.join(s.group_by_key(), lambda left, right: left),
+        "join at HERE joins a stream with a stream, a table or a global table; got <KGroupedStream str -> str of "
+        "KSTREAM-SOURCE-0000000000 at HERE> of type KGroupedStream; aggregate first, with count(), reduce(...) or "
+        "aggregate(...), which returns a table",
+    ),
+    "a global table without the key to look up": (
+        lambda b, s: s.join(b.global_table("prices"), lambda left, right: left),
+        "join with a global table: key_selector at HERE takes a function of (key, value); got None of type NoneType; "
+        "give key_selector=lambda key, value: ..., which returns a key of the global table",
+    ),
+    "a class that is no processor": (
+        lambda b, s: s.process(Plain),
+        "process at HERE: the class Plain has no method process(record); define it, as in class Plain(Processor)",
+    ),
+    "a duration in place of a suppression": (
+        lambda b, s: s.group_by_key().count().suppress("5 minutes"),
+        "suppress at HERE takes a Suppressed, such as Suppressed.until_window_closes(BufferConfig.unbounded()); got "
+        "'5 minutes'",
+    ),
+    "a number in place of a store's name": (
+        lambda b, s: s.group_by_key().count(5),
+        "store= at HERE must be of type str; got 5 of type int; it is the name of the store; give a Materialized as "
+        "materialized=",
     ),
     "a driver of a builder": (
         lambda b, s: TopologyTestDriver(b),
@@ -197,9 +260,9 @@ AT_THE_BUILD: dict[str, tuple[Build, str]] = {
     ),
     "a store that was not added": (
         lambda b, s: s.process(Kept, "counts"),
-        "the processor KSTREAM-PROCESSOR-0000000001 at HERE is connected to a store 'counts', which is not added yet; "
-        "the stores are none. Add it with builder.add_state_store(...), or give this name to the table that it belongs "
-        "to (store=...)",
+        "the processor KSTREAM-PROCESSOR-0000000001 at HERE names a store 'counts' that does not exist; there are "
+        "no stores. Add it with builder.add_state_store(...); if it belongs to a table, name it there: "
+        "store='counts'",
     ),
     "one topic of two types": (
         lambda b, s: b.stream("in", value=int),
@@ -333,9 +396,12 @@ def test_a_processor_that_asks_for_a_store_that_it_is_not_connected_to():
     [
         (
             lambda driver: driver.pipe_input("inn", "a", "b"),
-            "the topology does not read a topic 'inn'; it reads in",
+            "the topology does not read a topic 'inn'; it reads these topics: in",
         ),
-        (lambda driver: driver.read_output("oo"), "the topology does not write a topic 'oo'; it writes out"),
+        (
+            lambda driver: driver.read_output("oo"),
+            "the topology does not write a topic 'oo'; it writes these topics: out",
+        ),
         (
             lambda driver: driver.pipe_input("in", 5, "b"),
             "pipe_input into 'in': the serde 'str' cannot encode 5 of type int. The source reads keys of type str; "

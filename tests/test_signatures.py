@@ -35,104 +35,128 @@ BUILDER = StreamsBuilder()
 STREAM = BUILDER.stream("in", value=str)
 TABLE = BUILDER.table("rows", value=str)
 GROUPED = STREAM.group_by_key()
-_LATE = "where late records are to be dropped"
-_SIZE = f"of_size_and_grace(size, grace), or of_size_with_no_grace(size) {_LATE}"
-_DIFFERENCE = (
-    f"of_time_difference_and_grace(difference, grace), or of_time_difference_with_no_grace(difference) {_LATE}"
+_LATE = "to drop all late records"
+_SIZE = f"write TimeWindows.of_size_and_grace(size, grace), or TimeWindows.of_size_with_no_grace(size) {_LATE}"
+_GAP = (
+    "write SessionWindows.of_inactivity_gap_and_grace(gap, grace), or "
+    f"SessionWindows.of_inactivity_gap_with_no_grace(gap) {_LATE}"
 )
-_GAP = f"of_inactivity_gap_and_grace(gap, grace), or of_inactivity_gap_with_no_grace(gap) {_LATE}"
+_SLIDING = (
+    "write SlidingWindows.of_time_difference_and_grace(difference, grace), or "
+    f"SlidingWindows.of_time_difference_with_no_grace(difference) {_LATE}"
+)
+_JOINED = _SLIDING.replace("SlidingWindows", "JoinWindows")
 
 CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "windows by their constructor": (
         lambda: TimeWindows(1000),
-        f"TimeWindows at HERE: got TimeWindows(1000); make them with {_SIZE}",
+        f"TimeWindows at HERE: got TimeWindows(1000); {_SIZE}",
     ),
     "windows without grace": (
         lambda: TimeWindows.of_size_and_grace("1 h"),
-        f"TimeWindows.of_size_and_grace at HERE: got TimeWindows.of_size_and_grace('1 h'); it is {_SIZE}",
+        f"TimeWindows.of_size_and_grace at HERE: got TimeWindows.of_size_and_grace('1 h'); {_SIZE}",
     ),
     "sessions by their constructor": (
         lambda: SessionWindows("1 h"),
-        f"SessionWindows at HERE: got SessionWindows('1 h'); make them with {_GAP}",
+        f"SessionWindows at HERE: got SessionWindows('1 h'); {_GAP}",
     ),
     "sessions without grace": (
         lambda: SessionWindows.of_inactivity_gap_and_grace("1 h"),
         "SessionWindows.of_inactivity_gap_and_grace at HERE: got SessionWindows.of_inactivity_gap_and_grace('1 h'); "
-        f"it is {_GAP}",
+        f"{_GAP}",
     ),
     "windows of a join by their constructor": (
         lambda: JoinWindows("1 h"),
-        f"JoinWindows at HERE: got JoinWindows('1 h'); make them with {_DIFFERENCE}",
+        f"JoinWindows at HERE: got JoinWindows('1 h'); {_JOINED}",
     ),
     "windows of a join without grace": (
         lambda: JoinWindows.of_time_difference_and_grace(5),
-        "JoinWindows.of_time_difference_and_grace at HERE: got JoinWindows.of_time_difference_and_grace(5); it is "
-        f"{_DIFFERENCE}",
+        f"JoinWindows.of_time_difference_and_grace at HERE: got JoinWindows.of_time_difference_and_grace(5); {_JOINED}",
     ),
     "sliding windows by their constructor": (
         lambda: SlidingWindows(5),
-        f"SlidingWindows at HERE: got SlidingWindows(5); make them with {_DIFFERENCE}",
+        f"SlidingWindows at HERE: got SlidingWindows(5); {_SLIDING}",
     ),
     "too many arguments": (
         lambda: TimeWindows.of_size_with_no_grace("1 h", 5),
         "TimeWindows.of_size_with_no_grace at HERE: too many positional arguments; got "
-        "TimeWindows.of_size_with_no_grace('1 h', 5), and it is TimeWindows.of_size_with_no_grace(size)",
+        "TimeWindows.of_size_with_no_grace('1 h', 5); expected TimeWindows.of_size_with_no_grace(size)",
     ),
     "an argument by a name of Java's": (
         lambda: Stores.persistent_window_store("x", 5, windowSize=5),
         "persistent_window_store at HERE: there is no argument 'windowSize' (did you mean 'window_size'?); got "
-        "persistent_window_store('x', 5, windowSize=5), and it is persistent_window_store(name, retention_period, "
+        "persistent_window_store('x', 5, windowSize=5); expected persistent_window_store(name, retention_period, "
         "window_size, retain_duplicates=..., segment_interval=...)",
     ),
     "a step without its function": (
         lambda: STREAM.filter(),
-        "filter at HERE: missing a required argument: 'predicate'; got filter(), and it is filter(predicate, name=...)",
+        "filter at HERE: missing a required argument: 'predicate'; got filter(); expected filter(predicate, name=...)",
     ),
     "an argument that there is not": (
         lambda: STREAM.map_values(str, valu=str),
-        "map_values at HERE: there is no argument 'valu' (did you mean 'value'?); got map_values(<class "
-        "'str'>, valu=<class 'str'>), and it is map_values(mapper, value=..., name=...)",
+        "map_values at HERE: there is no argument 'valu' (did you mean 'value'?); got map_values(str, "
+        "valu=str); expected map_values(mapper, value=..., name=...)",
+    ),
+    "an argument by a name of another library's": (
+        lambda: StreamsBuilder().stream("in", value_serde=str),
+        "stream at HERE: there is no argument 'value_serde' (did you mean 'value'?); got stream('in', "
+        "value_serde=str); expected "
+        "stream(topic, key=..., value=..., timestamp=..., name=..., offset_reset=..., consumed=..., ...)",
+    ),
+    "a join of streams without windows": (
+        lambda: STREAM.outer_join(5, lambda left, right: left),
+        "outer_join at HERE: missing a required argument: 'windows'; got outer_join(5, lambda); "
+        "expected outer_join(other, joiner, windows, "
+        "stream_joined=..., value=..., name=..., joined=...); the joiner is a function of (left, right), and the "
+        "windows say how far apart the two records may be, such as "
+        "JoinWindows.of_time_difference_and_grace(difference, grace)",
+    ),
+    "a join of streams with nothing but the other one": (
+        lambda: STREAM.join(5),
+        "join at HERE: missing a required argument: 'joiner'; got join(5); expected join(other, joiner, windows=..., "
+        "stream_joined=..., value=..., name=..., key_selector=..., grace=..., ...); the joiner is a function of (left, "
+        "right); two streams also need JoinWindows.of_time_difference_and_grace(difference, grace)",
     ),
     "a join without a joiner": (
         lambda: TABLE.outer_join(5),
-        "outer_join at HERE: missing a required argument: 'joiner'; got outer_join(5), and it is outer_join(other, "
+        "outer_join at HERE: missing a required argument: 'joiner'; got outer_join(5); expected outer_join(other, "
         "joiner, value=..., store=..., materialized=..., name=..., versioned_join=...); the joiner is a function of "
         "(left, right)",
     ),
     "an aggregation without an aggregator": (
         lambda: GROUPED.aggregate(int),
-        "aggregate at HERE: missing a required argument: 'aggregator'; got aggregate(<class 'int'>), and it is "
+        "aggregate at HERE: missing a required argument: 'aggregator'; got aggregate(int); expected "
         "aggregate(initializer, aggregator, value=..., store=..., materialized=..., name=..., merger=..., windows=...)",
     ),
     "a table's aggregation without a subtractor": (
         lambda: TABLE.group_by(lambda key, value: (value, key)).reduce(max),
-        "reduce at HERE: missing a required argument: 'subtractor'; got reduce(<built-in function max>), and it is "
+        "reduce at HERE: missing a required argument: 'subtractor'; got reduce(<built-in function max>); expected "
         "reduce(adder, subtractor, store=..., materialized=..., name=...); a row that changes is taken out of its old "
         "group by the subtractor",
     ),
     "a start without an id": (
         lambda: BUILDER.build().start(),
-        "start at HERE: missing a required argument: 'application_id'; got start(), and it is start(application_id, "
+        "start at HERE: missing a required argument: 'application_id'; got start(); expected start(application_id, "
         "log=..., spark=..., trigger=..., slots=..., on_progress=..., state_restore_listener=..., ..., **settings); "
         "the application id names the state and the internal topics, such as 'my-application'",
     ),
     "an option object without its name": (
         lambda: Materialized.as_(),
-        "as_ at HERE: missing a required argument: 'store'; got as_(), and it is as_(store)",
+        "as_ at HERE: missing a required argument: 'store'; got as_(); expected as_(store)",
     ),
     "a source without a topic": (
         lambda: StreamsBuilder().stream(),
-        "stream at HERE: missing a required argument: 'topic'; got stream(), and it is stream(topic, key=..., "
+        "stream at HERE: missing a required argument: 'topic'; got stream(); expected stream(topic, key=..., "
         "value=..., timestamp=..., name=..., offset_reset=..., consumed=..., ...)",
     ),
     "a topic that is not named": (
         lambda: produce([("a", "b")]),
-        "produce at HERE: missing a required argument: 'topic'; got produce([('a', 'b')]), and it is produce(rows, "
+        "produce at HERE: missing a required argument: 'topic'; got produce([('a', 'b')]); expected produce(rows, "
         "topic, key=..., value=..., log=..., partitions=..., timestamp_unit=...)",
     ),
     "a cluster without servers": (
         lambda: Kafka(),
-        "Kafka at HERE: missing a required argument: 'servers'; got Kafka(), and it is Kafka(servers, options=..., "
+        "Kafka at HERE: missing a required argument: 'servers'; got Kafka(); expected Kafka(servers, options=..., "
         "timeout=...)",
     ),
 }

@@ -393,7 +393,7 @@ def __getattr__(name: str) -> _Any:
         return value
     if not name.startswith("_") and ((_FOLDER / name).is_dir() or (_FOLDER / f"{name}.py").exists()):
         return _import_module(f"penstock.{name}")
-    way = _of_module(name)
+    way = _of_module(name, __all__)
     if way and _is_imported(_sys._getframe(1)):
         raise ImportError(f"cannot import name {name!r} from {__name__!r}: {way}", name=__name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{way and '; '}{way}")

@@ -41,7 +41,7 @@ def warn_caller(text: str, category: type[Warning]) -> None:
 
 
 def _users_frame() -> FrameType:
-    """Return the innermost frame of the user's code, or the outermost one if there is none."""
+    """Return the innermost frame of the user's code, or the outermost frame if all frames are Penstock's."""
     frame = sys._getframe(1)
     while _is_own(frame) and frame.f_back is not None:
         frame = frame.f_back

@@ -168,7 +168,7 @@ def why_no_truth(type_: type) -> str:
         if issubclass(type_, kind):
             return why
     if (type_.__module__.partition(".")[0], type_.__name__) in _NO_TRUTH_OF_LIBRARIES:
-        return f"a missing value, of type {type_.__name__}; say what becomes of it, as in `value is not None`"
+        return f"a missing value, of type {type_.__name__}; return true or false for it, as in `value is not None`"
     return ""
 
 
@@ -200,7 +200,7 @@ def truth(result: Any) -> bool:
     if why := why_no_truth(type(result)):
         raise TypeError(f"the function returned {why}")
     if isinstance(result, np.datetime64 | np.timedelta64) and np.isnat(result):
-        raise TypeError("the function returned NaT, a missing time; say what becomes of it")
+        raise TypeError("the function returned NaT, a missing time; return true or false for it")
     return bool(result)
 
 

@@ -369,7 +369,7 @@ def _is_written(data: Any, serde: Serde) -> bool:
 
 
 def _are_the_same(given: np.ndarray[Any, Any], numbers: np.ndarray[Any, Any]) -> bool:
-    """Whether numbers are still those that were given."""
+    """Whether the numbers are unchanged."""
     if given.dtype.kind == "f":
         return True
     if numbers.dtype.kind == "f":

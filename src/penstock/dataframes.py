@@ -65,7 +65,8 @@ def write(
         partitions: how many partitions a new topic gets, one by default; a topic that exists must have as many.
         checkpoint: for a streaming DataFrame, where Spark keeps its progress: a folder, or a URL of any file system
             that Spark has; needed there.
-        timestamp_unit: what times that are numbers count since 1970: ``"s"``, ``"ms"`` (default), ``"us"`` or ``"ns"``.
+        timestamp_unit: the unit of times that are numbers, counted from 1970: ``"s"``, ``"ms"`` (default), ``"us"``
+            or ``"ns"``.
 
     Returns:
         The ``StreamingQuery`` for a streaming DataFrame, else None.

@@ -94,12 +94,19 @@ def _parse_text(text: str, what: str) -> int:
         total += Decimal(match[1]) * unit
         at = match.end()
     if at == 0 or text[at:].strip():
-        raise ConfigError(f"{what}: cannot read {text!r} as a duration; write it like '10 minutes' or '1 h 30 min'")
+        raise ConfigError(f"{what}: cannot read {text!r} as a duration; {_way_out(text.strip())}")
     return _whole(total, text, what)
 
 
+def _way_out(text: str) -> str:
+    if text.isdecimal():
+        return f"it has no unit: write '{text} ms' or '{text} s', or the number of milliseconds without quotes"
+    negative = "a duration is not negative; " if text.startswith("-") else ""
+    return f"{negative}write it like '10 minutes' or '1 h 30 min'"
+
+
 def _whole(ms: Decimal, duration: Duration, what: str) -> int:
-    """Milliseconds as an int; the longest ``timedelta``, which means "for ever", may have a fraction."""
+    """Milliseconds as an int; the longest ``timedelta``, which means "forever", may have a fraction."""
     if ms != int(ms) and duration != timedelta.max:
         raise ConfigError(f"{what} must be whole milliseconds, got {duration!r} ({ms.normalize():f} ms)")
     return int(ms)

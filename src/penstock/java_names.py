@@ -22,7 +22,13 @@ _A_FUNCTION = "a plain function does, such as a lambda"
 _SETTING = 'settings are keywords of start: builder.build().start("application-id", commit_interval="1 s")'
 _A_TYPE = "types stand for serdes: str, int, float, bytes, dict, a dataclass, or a Serde of penstock.serdes"
 
+_KINDS_OF_TIME_WINDOWS = (
+    "tumbling windows are TimeWindows.of_size_and_grace(size, grace); .advance_by(advance) makes them hopping"
+)
+
 _OF_MODULE = {
+    **dict.fromkeys(("TumblingWindows", "HoppingWindows", "TumblingWindow", "HoppingWindow"), _KINDS_OF_TIME_WINDOWS),
+    "SparkSession": "import it from pyspark.sql",
     "Serdes": _A_TYPE,
     "WindowedSerdes": "windowed keys have their types by themselves",
     "KafkaStreams": 'builder.build().start("application-id") runs a topology and gives its handle',
@@ -83,7 +89,7 @@ _UNGROUPED = _TO_TABLE + "{0}(...)"
 _TABLES_FIRST = _TO_TABLE + "to_stream().{0}(...)"
 
 _OF_RESULTS = ("to", "foreach", "print", "peek", "map", "process", "join")
-"""What users do with the result of an aggregation."""
+"""Methods that users call on the result of an aggregation."""
 
 _WAYS: dict[str, dict[str, str]] = {
     "KStream": {
@@ -99,7 +105,9 @@ _WAYS: dict[str, dict[str, str]] = {
         "where": "filter(predicate) keeps some records",
         "key_by": "select_key(...) gives records another key; group_by(...) groups by it",
         "distinct": "deduplicate_by_key(...) leaves repeated records out",
-        "sink": "to(topic) writes records",
+        **dict.fromkeys(("sink", "write", "write_to", "produce", "send"), "to(topic) writes records"),
+        **dict.fromkeys(("show", "display"), "print() prints each record; to(topic) writes them"),
+        "start": "a topology starts, not a stream: end with to(topic), then builder.build().start(...)",
         "write_as_text": "print(Printed.to_file(path)) writes records as text",
         **_AGGREGATIONS,
     },
@@ -108,7 +116,6 @@ _WAYS: dict[str, dict[str, str]] = {
             (
                 "to",
                 "foreach",
-                "for_each",
                 "peek",
                 "print",
                 "branch",
@@ -126,6 +133,7 @@ _WAYS: dict[str, dict[str, str]] = {
             ),
             _OF_STREAMS,
         ),
+        "for_each": "say to_stream() first: to_stream().foreach(...)",
         **dict.fromkeys(("count", "reduce", "aggregate"), "group the rows first: group_by(...).{0}(...)"),
         "windowed_by": "tables have no windows; those of a stream are to_stream().group_by_key().windowed_by(...)",
         "through": "write it with to_stream().to(topic), and read that with builder.table(topic)",
@@ -137,6 +145,7 @@ _WAYS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("to_stream", "suppress", "map_values", "filter"), _UNGROUPED),
     },
     "TimeWindows": {
+        **dict.fromkeys(("tumbling", "hopping"), _KINDS_OF_TIME_WINDOWS),
         "of_size": "{0} says the grace period, too: of_size_and_grace(size, grace) or of_size_with_no_grace(size)",
     },
     "SessionWindows": {
@@ -145,7 +154,13 @@ _WAYS: dict[str, dict[str, str]] = {
     },
     "SlidingWindows": {
         **dict.fromkeys(
-            ("of", "with_time_difference_and_grace", "with_time_difference_with_no_grace"),
+            (
+                "of",
+                "of_size_and_grace",
+                "of_size_with_no_grace",
+                "with_time_difference_and_grace",
+                "with_time_difference_with_no_grace",
+            ),
             "it is of_time_difference_and_grace(difference, grace) or of_time_difference_with_no_grace(difference)",
         ),
     },
@@ -168,17 +183,26 @@ _WAYS: dict[str, dict[str, str]] = {
         ),
         **dict.fromkeys(("start", "describe", "pipe_input"), "build the topology first: builder.build().{0}(...)"),
     },
+    "TopologyTestDriver": {
+        **dict.fromkeys(("produce", "send", "write"), "pipe_input(topic, key, value, timestamp=...) writes a record"),
+        **dict.fromkeys(("consume", "read"), "read_output(topic) returns the records of a topic"),
+    },
     "Topology": {"build": "this is what build() gives already", "run": 'start("application-id") runs it'},
 }
 
 
-def of_module(name: str) -> str:
-    """Return what to write instead of a name that users expect in ``penstock``; empty for unexpected names.
+def of_module(name: str, known: Iterable[str] = ()) -> str:
+    """Return what to write instead of a missing name of ``penstock``; empty without an idea.
 
-    >>> of_module("KeyValue")
-    'a pair is a tuple: (key, value)'
+    Args:
+        known: the names that exist.
+
+    >>> of_module("KeyValue"), of_module("StreamBuilder", ["StreamsBuilder"])
+    ('a pair is a tuple: (key, value)', "did you mean 'StreamsBuilder'?")
     """
-    return _OF_MODULE.get(name, "")
+    if name in _OF_MODULE or name.startswith("_"):
+        return _OF_MODULE.get(name, "")
+    return nearest(name, known).strip(" ()")
 
 
 _CALLED = re.compile(r"\.(key|value|timestamp|headers|start|end|window)\(\)")

@@ -26,7 +26,8 @@ _STORES = ("s3", "s3a", "gs", "az", "adl", "azure", "abfs", "abfss")
 _STORE_HOSTS = re.compile(
     r"https://[^/?#]*\.(amazonaws\.com|blob\.core\.windows\.net|dfs\.core\.windows\.net|r2\.cloudflarestorage\.com)([/?#]|$)"
 )
-_AS_LOG = "Topics lie in a folder, or in Kafka: kafka://host:9092"
+_BROKER = re.compile(r"[A-Za-z0-9.-]+:\d{4,5}(,[A-Za-z0-9.-]+:\d{4,5})*")
+_AS_LOG = "Topics are in a folder, or in Kafka: kafka://host:9092"
 
 
 def scheme_of(where: object) -> str | None:
@@ -65,12 +66,17 @@ def log_place(where: object, argument: str = "log") -> Path | str:
     """Return the place of topics: a folder, or ``kafka://host:port`` as text.
 
     Raises:
-        ConfigError: it is a URL of something else.
+        ConfigError: it is a URL of something else, or the address of a broker without ``kafka://``.
 
     >>> log_place("kafka://localhost:9092"), log_place("topics")
     ('kafka://localhost:9092', PosixPath('topics'))
     """
     if scheme_of(_text(where, argument)) != KAFKA:
+        if _BROKER.fullmatch(str(where)) and not os.path.exists(str(where)):
+            raise ConfigError(
+                f"{argument}: {_shown(where)} looks like a Kafka broker. Write it as {f'{KAFKA}://{where}'!r}; for a "
+                f"folder of this name, write {f'./{where}'!r}"
+            )
         return folder(where, argument, _AS_LOG)
     if not isinstance(where, str) or not where[: len(KAFKA) + 3].lower() == f"{KAFKA}://":
         raise ConfigError(f"{argument}: {_shown(where)} is not a Kafka cluster. Write it as text: 'kafka://host:9092'")

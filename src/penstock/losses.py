@@ -80,8 +80,8 @@ _WHY = {
     "null-key-or-value": "they have no key or no value, where both are needed",
     "null-value": "they have no value, where one is needed",
     "null-foreign-key": "the rows name no row of the other table",
-    _LATE_WINDOW: "their windows had closed, since stream time was past the ends and the grace period; a longer grace "
-    "period takes later records",
+    _LATE_WINDOW: "their windows had closed: stream time was past the end plus the grace period; a longer grace period "
+    "accepts later records",
     "expired-window-of-store": "the store no longer had their windows; a longer retention "
     "(Materialized.with_retention) keeps them",
     "expired-put": "they are older than the history of the versioned store; a longer history_retention keeps them",

@@ -47,7 +47,7 @@ class AutoOffsetReset:
 
     @classmethod
     def by_duration(cls, duration: Duration) -> AutoOffsetReset:
-        """With the first record that is not older than this at the start; with the end if there is none.
+        """With the first record that is not older than this at the start, or at the end of the topic.
 
         Raises:
             ConfigError: the duration is negative, or none.
@@ -56,7 +56,7 @@ class AutoOffsetReset:
 
     @classmethod
     def by_timestamp(cls, time: Time | str) -> AutoOffsetReset:
-        """With the first record of this time or later; with the end if there is none.
+        """With the first record of this time or later, or at the end of the topic.
 
         Raises:
             ConfigError: it is no time.

@@ -119,11 +119,11 @@ class ProcessorContext(Protocol):
         """Send a record on.
 
         Args:
-            record: what to send; ``record.with_value(...)`` keeps key, timestamp and headers.
+            record: the record to send; ``record.with_value(...)`` keeps key, timestamp and headers.
             child: the name of the one step to send it to; without it all steps behind this one get it.
 
         Raises:
-            ProcessingError: no step of this name is behind this one, or what was given is no ``Record``.
+            ProcessingError: no step of this name follows this one, or the argument is no ``Record``.
         """
 
     def get_state_store(self, name: str) -> Any:

@@ -167,15 +167,15 @@ class Settings:
             for all of an instance, divided among its threads).
         commit_max_bytes: how many bytes of input a task takes in one commit.
         input_buffer_max_bytes: how many bytes may wait in repartition topics for partitions that are behind in time,
-            before those that are ahead are not read any further (in Kafka Streams: `input.buffer.max.bytes`).
+            before reading from the partitions ahead pauses (in Kafka Streams: `input.buffer.max.bytes`).
         chunk_records: how many records a task works on at once.
         chunk_bytes: how many bytes of records it works on at once, at most.
         max_task_idle: how long a task waits for records of a topic that is read to its end, before it continues with
             its other topics. A duration; 0 for not at all (in Kafka Streams: `max.task.idle.ms`).
-        on_error: what to do with a record that does not decode or whose function raises: ``"fail"``, ``"skip"``
+        on_error: the reaction to a record that does not decode or whose function raises: ``"fail"``, ``"skip"``
             (and count), or ``"dead_letter:<topic>"``.
-        deserialization_exception_handler: what to do with a record that does not decode, in place of what ``on_error``
-            says: ``"fail"``, ``"continue"``, ``"dead_letter"``, a function that gets an ``ErrorHandlerContext`` and
+        deserialization_exception_handler: the reaction to a record that does not decode, in place of ``on_error``:
+            ``"fail"``, ``"continue"``, ``"dead_letter"``, a function that gets an ``ErrorHandlerContext`` and
             answers one of these, or its name as ``"package.module:name"``.
         processing_exception_handler: the same for a record whose function raises.
         production_exception_handler: the same for one that cannot be written, or whose topic or partition cannot be
@@ -192,11 +192,11 @@ class Settings:
         default_key_serde: the type of keys where the topology names none. By default source topics have ``str``, and
             the results of functions keep their type. It is a type or a serde; in files ``"str"``, ``"int"``,
             ``"float"``, ``"bytes"``, ``"json"``, or ``"package.module:name"`` for a serde or a class of your own.
-        default_value_serde: the type of values where the topology says none (``json`` for what is read).
+        default_value_serde: the type of values where the topology names none (``json`` for what is read).
         default_timestamp_extractor: where the times of records come from that the topology does not say:
             ``"FailOnInvalidTimestamp"`` (as if there were none), ``"LogAndSkipOnInvalidTimestamp"``,
             ``"UsePartitionTimeOnInvalidTimestamp"``, ``"WallclockTimestampExtractor"``, or ``"package.module:name"``.
-        on_lost_records: what to do when retention has removed records that were not read yet: ``"fail"``, or
+        on_lost_records: the reaction when retention has removed records that were not read yet: ``"fail"``, or
             ``"skip"`` to continue with the first one that is still there.
         commit_interval: the least time from the beginning of a commit to that of the next, in milliseconds or as text
             such as ``"100 ms"``. 0 commits as fast as possible: a record that comes to an idle program is committed at
@@ -422,8 +422,9 @@ class Settings:
                     values[name] = _convert(name, value, str(types[name]), origin)
                     origins[name] = origin
                 elif origin != "environment":
+                    hint = meant(name, types)
                     raise ConfigError(
-                        f"unknown setting {name!r} ({origin}){meant(name, types)}; the settings are {', '.join(types)}"
+                        f"unknown setting {name!r} ({origin}){hint or '; the settings are ' + ', '.join(types)}"
                     )
                 elif (
                     name not in OF_COMMANDS and not name.startswith(_CONNECTIONS) and nearest(name, types)

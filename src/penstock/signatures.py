@@ -20,31 +20,36 @@ _SHOWN = 60
 _OPTIONAL = 6
 """How many optional arguments a message names."""
 
-_LATE = "where late records are to be dropped"
-_SIZE = f"of_size_and_grace(size, grace), or of_size_with_no_grace(size) {_LATE}"
-_DIFFERENCE = (
-    f"of_time_difference_and_grace(difference, grace), or of_time_difference_with_no_grace(difference) {_LATE}"
-)
-_GAP = f"of_inactivity_gap_and_grace(gap, grace), or of_inactivity_gap_with_no_grace(gap) {_LATE}"
+_LATE = "to drop all late records"
+
+
+def _made(kind: str, what: str, argument: str) -> str:
+    return f"write {kind}.of_{what}_and_grace({argument}, grace), or {kind}.of_{what}_with_no_grace({argument}) {_LATE}"
+
+
+_SIZE = _made("TimeWindows", "size", "size")
+_GAP = _made("SessionWindows", "inactivity_gap", "gap")
+_SLIDING = _made("SlidingWindows", "time_difference", "difference")
+_JOINED = _made("JoinWindows", "time_difference", "difference")
 _ID = "the application id names the state and the internal topics, such as 'my-application'"
 _TAKEN_OUT = "a row that changes is taken out of its old group by the subtractor"
 _JOINER = "the joiner is a function of (left, right)"
+_WINDOWS = "JoinWindows.of_time_difference_and_grace(difference, grace)"
 _WAYS = {
-    "TimeWindows": f"make them with {_SIZE}",
-    "TimeWindows.of_size_and_grace": f"it is {_SIZE}",
-    "SlidingWindows": f"make them with {_DIFFERENCE}",
-    "SlidingWindows.of_time_difference_and_grace": f"it is {_DIFFERENCE}",
-    "JoinWindows": f"make them with {_DIFFERENCE}",
-    "JoinWindows.of_time_difference_and_grace": f"it is {_DIFFERENCE}",
-    "SessionWindows": f"make them with {_GAP}",
-    "SessionWindows.of_inactivity_gap_and_grace": f"it is {_GAP}",
+    "TimeWindows": _SIZE,
+    "TimeWindows.of_size_and_grace": _SIZE,
+    "SlidingWindows": _SLIDING,
+    "SlidingWindows.of_time_difference_and_grace": _SLIDING,
+    "JoinWindows": _JOINED,
+    "JoinWindows.of_time_difference_and_grace": _JOINED,
+    "SessionWindows": _GAP,
+    "SessionWindows.of_inactivity_gap_and_grace": _GAP,
     "Topology.start": _ID,
     "Topology.run_batch": _ID,
     "KGroupedTable.aggregate": _TAKEN_OUT,
     "KGroupedTable.reduce": _TAKEN_OUT,
-    "KStream.join": _JOINER,
-    "KStream.left_join": _JOINER,
-    "KStream.outer_join": f"{_JOINER}, and the windows say how far apart both may lie",
+    **dict.fromkeys(("KStream.join", "KStream.left_join"), f"{_JOINER}; two streams also need {_WINDOWS}"),
+    "KStream.outer_join": f"{_JOINER}, and the windows say how far apart the two records may be, such as {_WINDOWS}",
     "KTable.join": _JOINER,
     "KTable.left_join": _JOINER,
     "KTable.outer_join": _JOINER,
@@ -61,7 +66,7 @@ def telling(function: F) -> F:
     ...     paint(coats=2)
     ... except ArgumentsError as error:
     ...     print(str(error).partition(": ")[2])
-    missing a required argument: 'colour'; got paint(coats=2), and it is paint(colour, coats=...)
+    missing a required argument: 'colour'; got paint(coats=2); expected paint(colour, coats=...)
     """
 
     @wraps(function)
@@ -103,11 +108,11 @@ def _misfit(function: Callable[..., Any], arguments: tuple[Any, ...], named: dic
         parameters, arguments = parameters[1:], arguments[1:]
     unknown = next((key for key in named if key not in signature.parameters), "")
     if unknown and not any(one.kind is one.VAR_KEYWORD for one in parameters):
-        problem = f"there is no argument {unknown!r}{nearest(_snake(unknown), [one.name for one in parameters])}"
+        problem = f"there is no argument {unknown!r}{_meant(_snake(unknown), [one.name for one in parameters])}"
     called = _called(function, of)
     way = next((_WAYS[name] for name in _names(function, of) if name in _WAYS), "")
-    given = [*(show(one, _SHOWN) for one in arguments), *(f"{key}={show(one, _SHOWN)}" for key, one in named.items())]
-    form = f", and it is {called}({', '.join(_form(parameters))})"
+    given = [*map(_shown, arguments), *(f"{key}={_shown(one)}" for key, one in named.items())]
+    form = f"; expected {called}({', '.join(_form(parameters))})"
     written = f"got {called}({', '.join(given)})"
     said = f"{written}; {way}" if called in _WAYS else f"{problem}; {written}{form}{way and '; '}{way}"
     return ArgumentsError(f"{called} at {caller()}: {said}")
@@ -126,6 +131,19 @@ def _called(function: Callable[..., Any], of: type | None) -> str:
     first = next(iter(inspect.signature(function).parameters), "")
     is_told_by_class = of is not None and (function.__name__ == "__init__" or first == "cls")
     return _names(function, of)[0] if is_told_by_class else function.__name__
+
+
+def _shown(argument: Any) -> str:
+    """Return an argument as users write it: functions and classes by their names."""
+    if isinstance(argument, FunctionType | type):
+        return "lambda" if argument.__name__ == "<lambda>" else argument.__name__
+    return show(argument, _SHOWN)
+
+
+def _meant(name: str, known: list[str]) -> str:
+    """Guess which argument was meant: a similar one, or the first word of the name, as in ``value_serde``."""
+    first = name.partition("_")[0]
+    return nearest(name, known) or (f" (did you mean {first!r}?)" if first in known else "")
 
 
 def _snake(name: str) -> str:

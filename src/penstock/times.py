@@ -109,9 +109,10 @@ def to_timestamp(time: Any, what: str = "a timestamp", unit: Unit = UNITS["ms"])
     """
     ms = parsed(time, unit)
     if ms is None or not 0 <= ms < 2**63:
+        early = ", which is before 1970" if ms is not None and ms < 0 else ""
         raise ConfigError(
-            f"{what} is a number of {unit.name} since 1970; got {time!r}, which is no datetime and no text in "
-            "ISO 8601 from then on either"
+            f"{what} is a number of {unit.name} since 1970, a datetime, or text in ISO 8601 such as "
+            f"'2013-01-31T06:00:00Z'; got {time!r}{early}"
         )
     return ms
 

@@ -244,7 +244,7 @@ class Unknown(WindowEnds):
     def of(self, start: int) -> int:
         raise SerdeError(
             f"the windows {self.name} are of a class of the program's, and only a process that has loaded the program "
-            f"knows where the one from {start} ends; load the program there first, or ask for windows by their starts"
+            f"knows where the one from {start} ends. Load the program there first, or ask for windows by their starts"
         )
 
 

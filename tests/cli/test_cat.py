@@ -92,13 +92,14 @@ def test_a_partition_that_is_not_there_is_refused(penstock):
     )
 
 
-def test_a_topic_that_is_not_there_is_refused_with_those_that_are(penstock):
+def test_a_topic_that_is_not_there_is_refused_with_those_that_are(penstock, folder):
     for command in ("cat", "tail", "rm"):
         assert penstock("topics", command, "arrivals") == (
             1,
             [],
             [
-                "Error: topic 'arrivals' does not exist in .penstock/log: the topics are departures; make it with "
+                f"Error: topic 'arrivals' does not exist in {folder}/.penstock/log: the topics are departures; "
+                f"make it with "
                 "`penstock topics create arrivals` or by producing into it"
             ],
         )

@@ -100,9 +100,7 @@ def test_an_unknown_setting_in_a_file_is_named(penstock, folder):
     (folder / "penstock.toml").write_text("chunks = 5\n")
     code, out, err = penstock("config")
     assert (code, out, len(err)) == (1, [], 1)
-    assert err[0].startswith(
-        "Error: unknown setting 'chunks' (penstock.toml) (did you mean 'chunk_bytes'?); the settings are log_dir, log, "
-    )
+    assert err[0] == "Error: unknown setting 'chunks' (penstock.toml) (did you mean 'chunk_bytes'?)"
 
 
 @pytest.mark.parametrize(

@@ -78,15 +78,15 @@ def test_every_suppressed_table_is_explained(penstock):
     assert (code, err) == (0, [])
     assert out == [
         "final holds 3 windows back (141 B).",
-        "  A window goes when stream time is 5,000 ms past its end.",
-        "  task 0_0: 3 windows; stream time is 1970-01-01T00:00:13Z, the first goes 2,000 ms later at "
+        "  A window is sent when stream time is 5,000 ms past its end.",
+        "  task 0_0: 3 windows; stream time is 1970-01-01T00:00:13Z, the first is due 2,000 ms later, at "
         "1970-01-01T00:00:15Z, the last at 1970-01-01T00:00:25Z",
-        "  Stream time moves on with the records that come to the task, and only with them.",
+        "  Only the records of a task move its stream time.",
         "calm holds 2 updates back (64 B).",
-        "  An update goes 60,000 ms of stream time after the first of its key.",
-        "  task 0_0: 2 updates; stream time is 1970-01-01T00:00:13Z, the first goes 59,000 ms later at "
+        "  An update is sent 60,000 ms of stream time after the first of its key.",
+        "  task 0_0: 2 updates; stream time is 1970-01-01T00:00:13Z, the first is due 59,000 ms later, at "
         "1970-01-01T00:01:12Z, the last at 1970-01-01T00:01:13Z",
-        "  Stream time moves on with the records that come to the task, and only with them.",
+        "  Only the records of a task move its stream time.",
     ]
 
 
@@ -198,10 +198,10 @@ def test_windows_that_emit_on_close_are_explained_like_a_suppression(penstock, f
     assert (code, err) == (0, [])
     assert out == [
         "tumbling holds 2 windows back.",
-        "  A window goes when stream time is 5,000 ms past its end.",
-        "  task 0_0: 2 windows; stream time is 1970-01-01T00:00:15Z, the first goes 10,000 ms later at "
+        "  A window is sent when stream time is 5,000 ms past its end.",
+        "  task 0_0: 2 windows; stream time is 1970-01-01T00:00:15Z, the first is due 10,000 ms later, at "
         "1970-01-01T00:00:25Z, the last at 1970-01-01T00:00:25Z",
-        "  Stream time moves on with the records that come to the task, and only with them.",
+        "  Only the records of a task move its stream time.",
     ]
 
 
@@ -256,7 +256,7 @@ def test_the_losses_are_those_of_each_step_with_the_reason_and_what_helps(pensto
     assert (code, err) == (0, [])
     assert out == [
         "2 records dropped as late by tens (expired-window), counted by late-record-drop-total: their windows had "
-        "closed, since stream time was past the ends and the grace period; a longer grace period takes later records.",
+        "closed: stream time was past the end plus the grace period; a longer grace period accepts later records.",
         "  task 0_0: 2",
         "1 record dropped by tens (null-key), counted by dropped-records-total: they have no key; give them one with "
         "select_key or map, if they are to count.",

@@ -64,7 +64,7 @@ def test_with_json_errors_are_json_too(penstock):
     [line] = ran.err
     told = json.loads(line)
     assert told["type"] == "ConfigError"
-    assert "'nothing-here' is no application with commits" in told["error"]
+    assert "found no commit of an application 'nothing-here'" in told["error"]
 
 
 def test_without_json_errors_are_for_people(penstock):

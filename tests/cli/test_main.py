@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import runpy
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,11 +14,21 @@ from penstock.cli.main import main
 from penstock.cli.topics import topics
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [(("start", "app.py"), "run"), (("topics", "delete", "orders"), "rm"), (("state", "list", "app"), "ls")],
+)
+def test_a_command_of_another_tool_names_the_one_here(penstock: Any, words: tuple[str, ...], meant: str):
+    code, out, err = penstock(*words)
+    wrong = next(word for word in words if word not in ("topics", "state"))
+    assert (code, out, err[-1]) == (2, [], f"Error: No such command {wrong!r}. Did you mean {meant!r}?")
+
+
 def test_it_runs_where_penstock_is_not_on_the_path(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.setattr(sys, "argv", ["penstock", "topics", "ls"])
     with pytest.raises(SystemExit) as ended:
         runpy.run_module("penstock", run_name="__main__")
-    told = "There are no topics in .penstock/log. Make one: penstock topics create NAME\n"
+    told = f"There are no topics in {Path.cwd()}/.penstock/log. Make one: penstock topics create NAME\n"
     assert (ended.value.code, *capsys.readouterr()) == (0, "", told)
 
 

@@ -107,4 +107,4 @@ def test_an_application_that_is_not_stuck_is_told_so(folder: Path, penstock: Pen
     )
     told = penstock("publish", "app")
     assert (told.code, told.out) == (1, [])
-    assert "is no application with commits" in told.err[0]
+    assert "found no commit of an application" in told.err[0]

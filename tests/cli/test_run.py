@@ -172,7 +172,7 @@ def test_what_is_there_is_processed_and_a_later_start_processes_what_came_since(
         [
             "starting Spark ...",
             "commit 1: 3 records read",
-            "Done: 3 records processed. Started again, words continues from here.",
+            "Done: 3 records processed. The next start of words continues from here.",
             *where(folder, "said"),
         ],
     )
@@ -199,7 +199,7 @@ def test_what_is_there_is_processed_and_a_later_start_processes_what_came_since(
         0,
         [
             "starting Spark ...",
-            "Done: 1 record processed. Started again, words continues from here.",
+            "Done: 1 record processed. The next start of words continues from here.",
             *where(folder, "said"),
         ],
     )
@@ -218,10 +218,10 @@ def test_what_was_lost_is_told_at_each_report_and_at_the_end_with_the_reason_and
         [
             "starting Spark ...",
             "commit 1: 6 records read, 2 dropped as late, 1 sent to the dead letters, 1 dropped",
-            "Done: 6 records processed. Started again, losing continues from here.",
+            "Done: 6 records processed. The next start of losing continues from here.",
             "Left out on the way:",
-            "  2 records dropped as late by tens (expired-window): their windows had closed, since stream time was "
-            "past the ends and the grace period; a longer grace period takes later records",
+            "  2 records dropped as late by tens (expired-window): their windows had closed: stream time was past "
+            "the end plus the grace period; a longer grace period accepts later records",
             "  1 record sent to the dead letters by number (ValueError): the step raised ValueError, or the record did "
             "not decode; fix the function or the records",
             "  1 record dropped by tens (null-key): they have no key; give them one with select_key or map, if they "
@@ -252,7 +252,7 @@ def test_ctrl_c_and_sigterm_stop_cleanly_and_a_later_start_goes_on_with_no_recor
     assert [line for line in told(err) if not line.startswith("commit 1: ")] == [
         "starting Spark ...",
         "stopping: the commit under way is finished first; Ctrl-C again ends at once ...",
-        "Stopped: 3 records processed. Started again, chatter continues from here.",
+        "Stopped: 3 records processed. The next start of chatter continues from here.",
         *where(folder, "said"),
     ]
 
@@ -263,7 +263,7 @@ def test_ctrl_c_and_sigterm_stop_cleanly_and_a_later_start_goes_on_with_no_recor
     running.wait_for_records("said", 6)
     running.terminate()
     code, _, err = running.end()
-    assert (code, told(err)[-3]) == (0, "Stopped: 3 records processed. Started again, chatter continues from here.")
+    assert (code, told(err)[-3]) == (0, "Stopped: 3 records processed. The next start of chatter continues from here.")
     assert said("said") == [
         (word, {"word": word, "times": times})
         for word, times in [("a", 1), ("b", 1), ("a", 2), ("b", 2), ("c", 1), ("a", 3)]
@@ -367,7 +367,11 @@ def test_a_trigger_that_is_no_duration_is_wrong_usage(penstock):
 def test_a_program_that_is_not_there_is_wrong_usage(penstock, folder):
     code, out, err = penstock("run", "nothing.py")
     assert (code, out) == (2, [])
-    assert err[-1] == f"Error: Invalid value for PROGRAM: there is no file nothing.py in {folder}"
+    assert (
+        err[-1]
+        == f"Error: Invalid value for PROGRAM: there is no file nothing.py in {folder}; change into its folder, "
+        f"or give its path"
+    )
 
 
 def test_a_wrong_application_id_is_refused(penstock):

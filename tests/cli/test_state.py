@@ -119,7 +119,7 @@ def test_what_is_not_there_is_told(penstock: Penstock):
         "there is no store 'count'; the stores are counts, windows"
         in penstock("state", "get", "app", "count", "a").err[0]
     )
-    assert "'nobody' is no application with commits" in penstock("status", "nobody").err[0]
+    assert "found no commit of an application 'nobody'" in penstock("status", "nobody").err[0]
 
 
 def test_status_says_where_slots_live_and_how_many_tasks_have_moved(

@@ -8,11 +8,11 @@ from penstock import produce
 from penstock.log.file.log import FileLog
 
 
-def test_a_folder_without_topics_says_how_to_make_one(penstock):
+def test_a_folder_without_topics_says_how_to_make_one(penstock, folder):
     assert penstock("topics", "ls") == (
         0,
         [],
-        ["There are no topics in .penstock/log. Make one: penstock topics create NAME"],
+        [f"There are no topics in {folder}/.penstock/log. Make one: penstock topics create NAME"],
     )
 
 

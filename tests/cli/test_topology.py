@@ -90,7 +90,10 @@ def refusal(ran) -> str:
 
 
 def test_a_program_that_is_not_there_is_refused(penstock, folder):
-    assert refusal(penstock("topology", "goodbye.py")) == f"there is no file goodbye.py in {folder}"
+    assert (
+        refusal(penstock("topology", "goodbye.py"))
+        == f"there is no file goodbye.py in {folder}; change into its folder, or give its path"
+    )
     assert refusal(penstock("topology", "goodbye")) == (
         f"there is no module 'goodbye', in {folder} or installed; is it app.py:topology?"
     )
@@ -98,7 +101,7 @@ def test_a_program_that_is_not_there_is_refused(penstock, folder):
 
 def test_a_name_that_is_not_there_is_refused_with_those_that_are(penstock):
     assert refusal(penstock("topology", "hello.py:flow")) == (
-        "there is no 'flow' in hello.py; there is hello.py:builder and hello.py:topology"
+        "there is no 'flow' in hello.py; did you mean hello.py:builder or hello.py:topology?"
     )
 
 

@@ -47,10 +47,18 @@ def test_a_duration_in_milliseconds(duration, ms):
             "grace must be an int of milliseconds, a timedelta or text such as '10 minutes'; got None of type NoneType",
         ),
         ("", "grace: cannot read '' as a duration; write it like '10 minutes' or '1 h 30 min'"),
-        ("10", "grace: cannot read '10' as a duration; write it like '10 minutes' or '1 h 30 min'"),
+        (
+            "10",
+            "grace: cannot read '10' as a duration; it has no unit: write '10 ms' or '10 s', or the number of "
+            "milliseconds without quotes",
+        ),
         ("soon", "grace: cannot read 'soon' as a duration; write it like '10 minutes' or '1 h 30 min'"),
         ("5 min later", "grace: cannot read '5 min later' as a duration; write it like '10 minutes' or '1 h 30 min'"),
-        ("-5 min", "grace: cannot read '-5 min' as a duration; write it like '10 minutes' or '1 h 30 min'"),
+        (
+            "-5 min",
+            "grace: cannot read '-5 min' as a duration; a duration is not negative; write it like '10 minutes' or "
+            "'1 h 30 min'",
+        ),
         ("5 parsecs", "grace: 'parsecs' in '5 parsecs' is no unit of time; use ms, s, min, h, d or w"),
     ],
 )
@@ -84,7 +92,9 @@ def test_windows_tumble_unless_they_advance_by_less_than_their_size():
         ),
         (
             lambda: TimeWindows.of_size_and_grace("1 min", "-1 s"),
-            "the grace period: cannot read '-1 s' as a duration; write it like '10 minutes' or '1 h 30 min'",
+            "the grace period: cannot read '-1 s' as a duration; a duration is not negative; write it like '10 "
+            "minutes' "
+            "or '1 h 30 min'",
         ),
         (
             lambda: TimeWindows.of_size_with_no_grace(5).advance_by(0),

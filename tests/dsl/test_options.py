@@ -292,7 +292,7 @@ def test_a_topic_is_read_with_the_types_that_its_table_is_kept_with(read: str):
 def test_types_that_the_join_with_a_global_table_has_no_use_for_are_refused():
     builder = StreamsBuilder()
     cities = builder.global_table("cities", value=str)
-    with pytest.raises(TopologyError, match="with a global table there is none; leave them out"):
+    with pytest.raises(TopologyError, match="a join with a global table has no such topic; leave them out"):
         builder.stream("in").join(cities, lambda a, b: b, key_selector=lambda k, v: k, joined=Joined.with_(str, int))
 
 

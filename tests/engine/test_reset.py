@@ -172,7 +172,7 @@ def summed() -> Topology:
 
 
 def test_a_topic_that_is_not_read_is_refused(world: World):
-    with pytest.raises(ConfigError, match="does not read topic 'out'; it reads in"):
+    with pytest.raises(ConfigError, match="does not read topic 'out'; it reads these topics: in"):
         reset(world, topics=("out",))
 
 

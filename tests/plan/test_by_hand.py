@@ -145,7 +145,7 @@ def test_a_wrong_step_is_refused_at_once(wrong, message):
 def test_what_only_shows_in_the_whole_is_refused_when_it_is_used():
     topology = Topology().add_source("in", "words").add_processor("p", shout, "in")
     topology.connect_processor_and_state_stores("p", "counts")
-    with pytest.raises(TopologyError, match="connected to a store 'counts', which is not added yet"):
+    with pytest.raises(TopologyError, match="names a store 'counts' that does not exist"):
         topology.describe()
 
 

@@ -470,10 +470,16 @@ NEITHER: dict[str, tuple[Any, str]] = {
     "a module": (pickle, "a module, which counts as true"),
     "an array of Arrow": (pa.array([False]), "an Arrow array, which counts as true by its length; return one of its"),
     "chunks of Arrow": (pa.chunked_array([[False]]), "an Arrow array, which counts as true by its length"),
-    "a missing time": (np.datetime64("NaT"), "NaT, a missing time; say what becomes of it"),
-    "a missing time of pandas": (pd.NaT, "a missing value, of type NaTType; say what becomes of it"),
-    "a missing value of pandas": (pd.NA, "a missing value, of type NAType; say what becomes of it"),
-    "a missing span": (np.timedelta64("NaT"), "NaT, a missing time; say what becomes of it"),
+    "a missing time": (np.datetime64("NaT"), "NaT, a missing time; return true or false for it"),
+    "a missing time of pandas": (
+        pd.NaT,
+        "a missing value, of type NaTType; return true or false for it, as in `value is not None`",
+    ),
+    "a missing value of pandas": (
+        pd.NA,
+        "a missing value, of type NAType; return true or false for it, as in `value is not None`",
+    ),
+    "a missing span": (np.timedelta64("NaT"), "NaT, a missing time; return true or false for it"),
 }
 TRUTHS: dict[str, tuple[Any, bool]] = {
     "a false scalar of Arrow": (pa.scalar(False), False),

@@ -264,7 +264,8 @@ WRONG_ARGUMENTS = {
     ),
     "a number as a store": (
         lambda b, s: s.group_by_key().count(5),
-        "store= at HERE must be of type str; got 5 of type int; give a Materialized as materialized=",
+        "store= at HERE must be of type str; got 5 of type int; it is the name of the store; give a "
+        "Materialized as materialized=",
     ),
     "a store's name with a space": (
         lambda b, s: s.group_by_key().count("my counts"),
@@ -290,7 +291,7 @@ WRONG_ARGUMENTS = {
     ),
     "no function": (
         lambda b, s: s.filter(5),
-        "filter at HERE takes a function of (key, value); got 5 of type int",
+        "filter at HERE takes a function of (key, value); got 5 of type int; write lambda key, value: ...",
     ),
     "a predicate of the value alone": (
         lambda b, s: s.filter(ONE),
@@ -307,7 +308,8 @@ WRONG_ARGUMENTS = {
     ),
     "an initial value instead of an initializer": (
         lambda b, s: s.group_by_key().aggregate(0, lambda key, value, total: total),
-        "aggregate at HERE takes a function of (); got 0 of type int; the initializer comes first: a function without "
+        "aggregate at HERE takes a function without arguments; got 0 of type int; the initializer comes first: "
+        "a function without "
         "arguments that gives the first aggregate, such as lambda: 0",
     ),
     "an aggregator of two": (
@@ -327,7 +329,7 @@ WRONG_ARGUMENTS = {
     ),
     "a timestamp": (
         lambda b, s: b.stream("timed", timestamp=5),
-        "timestamp at HERE takes a function of (value) or (key, value); got 5 of type int",
+        "timestamp at HERE takes a function of (value) or (key, value); got 5 of type int; write lambda value: ...",
     ),
     "a columnar function where records are taken one by one": (
         lambda b, s: s.flat_map_values(halves),
@@ -402,13 +404,16 @@ def test_joins_that_cannot_be():
         "join at HERE: a key selector is for global tables; before the join with a table use select_key"
     )
     assert refusal(lambda b, s: s.join(b.global_table("g"), BOTH)) == (
-        "join with a global table: key_selector at HERE takes a function of (key, value); got None of type NoneType"
+        "join with a global table: key_selector at HERE takes a function of (key, value); got None of type NoneType; "
+        "give key_selector=lambda key, value: ..., which returns a key of the global table"
     )
     assert refusal(lambda b, s: s.join(b.global_table("g"), BOTH, key_selector=YES, grace=5)) == (
         "join at HERE: a global table has no versions, so there is no grace period; leave it out"
     )
     assert refusal(lambda b, s: s.join(5, BOTH)) == (
-        "join at HERE joins a stream with a stream, a table or a global table; got 5"
+        "join at HERE joins a stream with a stream, a table or a global table; got 5 of type int; "
+        "builder.stream(topic), "
+        "builder.table(topic) and builder.global_table(topic) return them"
     )
     assert refusal(lambda b, s: s.join(b.table("t"), BOTH, JoinWindows.of_time_difference_with_no_grace(5))) == (
         "join at HERE: windows= is for two streams, and the other side is a table; a table is looked up without windows"

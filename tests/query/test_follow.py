@@ -315,7 +315,7 @@ def test_the_checkpoint_of_the_settings_is_shown_and_no_earlier_one_that_lies_wi
 
 def test_what_cannot_be_opened_is_told_with_the_way_out(folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(folder)
-    with pytest.raises(ConfigError, match=r"'app' is no application with commits.* Give the application's id"):
+    with pytest.raises(ConfigError, match=r"found no commit of an application 'app' in .* Give the application's id"):
         open_store("app", "counts")
     program = Program(folder, counts())
     with open_store(folder, "counts") as store:

@@ -47,7 +47,7 @@ def test_what_is_wrong_with_the_options_is_told(spark: Any, tmp_path: Path):
     process(tmp_path, 9)
     for options, said in [
         ({"application": str(tmp_path), "store": "count"}, "there is no store 'count'; the stores are counts, windows"),
-        ({"application": "nobody", "store": "counts"}, "'nobody' is no application with commits"),
+        ({"application": "nobody", "store": "counts"}, "found no commit of an application 'nobody'"),
         ({"store": "counts"}, 'needs .option("application", its id or checkpoint)'),
         ({"application": str(tmp_path), "store": "counts", "topic": "in"}, "has no option 'topic'"),
     ]:

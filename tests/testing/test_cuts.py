@@ -77,9 +77,9 @@ def test_after_a_failure_what_was_committed_before_can_be_read_and_no_more_is_pr
 
 def test_topics_and_stores_that_are_not_there_are_refused():
     with CutDriver(counting().build()) as driver:
-        with pytest.raises(ConfigError, match="the topology does not read a topic 'out'; it reads in"):
+        with pytest.raises(ConfigError, match="the topology does not read a topic 'out'; it reads these topics: in"):
             driver.pipe_input("out", "a", 1)
-        with pytest.raises(ConfigError, match="the topology does not write a topic 'in'; it writes out"):
+        with pytest.raises(ConfigError, match="the topology does not write a topic 'in'; it writes these topics: out"):
             driver.read_output("in")
         with pytest.raises(ConfigError, match="there is no store 'count'; the stores are counts"):
             driver.store("count")

@@ -252,7 +252,7 @@ def test_the_picture_has_a_bar_a_window_and_a_dot_a_record():
 
 
 def test_a_step_without_windows_is_refused():
-    with pytest.raises(ConfigError, match="no step named 'final' aggregates in windows; these have: by-minute"):
+    with pytest.raises(ConfigError, match="'final' is not a step that aggregates in windows; they are: by-minute"):
         TopologyTestDriver(shop_topology()).timeline("ann", "final")
 
 
@@ -282,7 +282,7 @@ def test_why_reads_the_topics_of_a_program_and_counts_the_stream_time_of_the_key
     assert (tmp_path / "ann.svg").read_text().startswith("<svg")
     wrong = CliRunner().invoke(main, ["why", "shop_to_ask.py:builder", "nothing", "ann"])
     assert wrong.exit_code == 1
-    assert "no step named 'nothing' aggregates in windows; these have: by-minute" in wrong.output
+    assert "'nothing' is not a step that aggregates in windows; they are: by-minute" in wrong.output
 
 
 def test_why_as_json_has_the_place_of_each_record_and_reads_the_newest_ones_where_it_is_told(

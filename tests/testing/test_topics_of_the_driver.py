@@ -107,9 +107,9 @@ def test_topics_have_types_of_their_own_when_asked():
 
 def test_topics_that_the_topology_does_not_have_are_refused():
     driver = copying()
-    with pytest.raises(ConfigError, match="does not read a topic 'inn'; it reads in"):
+    with pytest.raises(ConfigError, match="does not read a topic 'inn'; it reads these topics: in"):
         driver.create_input_topic("inn")
-    with pytest.raises(ConfigError, match="does not write a topic 'outt'; it writes out"):
+    with pytest.raises(ConfigError, match="does not write a topic 'outt'; it writes these topics: out"):
         driver.create_output_topic("outt")
     with pytest.raises(ConfigError, match="auto_advance must not be negative"):
         driver.create_input_topic("in", auto_advance=-1)

@@ -88,7 +88,7 @@ def test_prometheus_reads_a_commit_once_for_the_figures_and_once_for_the_health(
 
 def test_opentelemetry_of_an_application_that_is_not_there_is_refused(tmp_path: Path):
     pytest.importorskip("opentelemetry.metrics", reason="comes with penstock-streams[opentelemetry]")
-    with pytest.raises(ConfigError, match="is no application with commits"):
+    with pytest.raises(ConfigError, match="found no commit of an application"):
         observe(tmp_path / "nothing")
 
 

@@ -20,6 +20,15 @@ from penstock.masking import masked
 
 _DEBUG = "penstock.debug"
 _AS_JSON = "penstock.json"
+_MEANT = {
+    **dict.fromkeys(("start", "exec", "execute"), "run"),
+    **dict.fromkeys(("list", "show"), "ls"),
+    **dict.fromkeys(("delete", "remove", "drop"), "rm"),
+    **dict.fromkeys(("read", "consume", "print"), "cat"),
+    **dict.fromkeys(("write", "send", "publish"), "produce"),
+    **dict.fromkeys(("new", "add", "make"), "create"),
+}
+"""Commands of other tools, and their names here."""
 
 
 def _remember(context: click.Context, _: click.Parameter, value: bool) -> None:
@@ -86,6 +95,14 @@ class Group(click.Group):
         is_elsewhere = name in self.commands_in
         command = click.Command(name, help=self.commands_in[name][1]) if is_elsewhere else self.commands[name]
         return command.get_short_help_str(limit)
+
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        meant = _MEANT.get(args[0], "")
+        if args[0] not in self.commands and meant in self.commands:
+            context.fail(f"No such command {args[0]!r}. Did you mean {meant!r}?")
+        return super().resolve_command(context, args)
 
 
 class RootGroup(Group):

@@ -140,9 +140,9 @@ def _explain_held(node: Node, held: list[Held]) -> None:
     in_memory = f" ({size(nbytes)})" if node.collapses_updates else ""
     click.echo(f"{node.name} holds {count(records, thing)} back{in_memory}.")
     if node.hold.is_of_windows:
-        click.echo(f"  A window goes when stream time is {node.hold.wait_ms:,} ms past its end.")
+        click.echo(f"  A window is sent when stream time is {node.hold.wait_ms:,} ms past its end.")
     else:
-        click.echo(f"  An update goes {node.hold.wait_ms:,} ms of stream time after the first of its key.")
+        click.echo(f"  An update is sent {node.hold.wait_ms:,} ms of stream time after the first of its key.")
     for one in held:
         click.echo(f"  task {one.task}: {_waits_for(one, thing)}")
     if records:
@@ -153,9 +153,9 @@ def _waits_for(held: Held, thing: str) -> str:
     if held.first_goes_at is None or held.last_goes_at is None:
         return "nothing"
     left = held.first_goes_at - held.stream_time
-    first = f"{left:,} ms later at {moment(held.first_goes_at)}" if left > 0 else "with one of the next records"
+    first = f"{left:,} ms later, at {moment(held.first_goes_at)}" if left > 0 else "with one of the next records"
     return (
-        f"{count(held.records, thing)}; stream time is {moment(held.stream_time)}, the first goes {first}, "
+        f"{count(held.records, thing)}; stream time is {moment(held.stream_time)}, the first is due {first}, "
         f"the last at {moment(held.last_goes_at)}"
     )
 
@@ -163,5 +163,5 @@ def _waits_for(held: Held, thing: str) -> str:
 def _what_moves_time(hold: Hold) -> str:
     idle = hold.idle_advance_ms
     if idle is None:
-        return "Stream time moves on with the records that come to the task, and only with them."
-    return f"Stream time moves on with the records that come to the task, and by {idle:,} ms in as long without one."
+        return "Only the records of a task move its stream time."
+    return f"The records of a task move its stream time. After {idle:,} ms without a record, it moves by as much."

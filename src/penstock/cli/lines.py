@@ -208,7 +208,7 @@ def _field(value: Any, path: str) -> Any:
     """Return the field of a JSON value at a path with dots."""
     found = found_at(value, path.split("."))
     if found is MISSING:
-        raise SerdeError(f"there is no {path} in {shorten(msgspec.json.encode(value))}")
+        raise SerdeError(f"there is no field {path!r} in {shorten(msgspec.json.encode(value))}")
     return found
 
 

@@ -23,6 +23,7 @@ from penstock.java_names import of_module
 from penstock.plan.topology import Topology
 
 _DEFAULT_NAME = "topology"
+_NO_TOPOLOGY = f"end the program with {_DEFAULT_NAME} = builder.build(), or give its name, as in app.py:NAME"
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 _PYTHON = sysconfig.get_path("stdlib")
 
@@ -118,7 +119,7 @@ def _module(place: str) -> ModuleType:
 
 def _check_file(path: Path, place: str) -> None:
     if not path.is_file():
-        raise _bad(f"there is no file {place} in {Path.cwd()}")
+        raise _bad(f"there is no file {place} in {Path.cwd()}; change into its folder, or give its path")
     if path.suffix != ".py" or not path.stem.isidentifier():
         raise _bad(f"{place} cannot be imported: name it like my_app.py, of letters, digits and _")
     other = _find(path.stem)
@@ -140,8 +141,8 @@ def _attribute(module: ModuleType, name: str, place: str) -> Any:
     if hasattr(module, name):
         return getattr(module, name)
     fitting = [key for key, value in vars(module).items() if isinstance(value, Topology | StreamsBuilder)]
-    hint = f"; there is {' and '.join(f'{place}:{key}' for key in fitting)}" if fitting else ""
-    raise _bad(f"there is no {name!r} in {place}{hint}")
+    hint = f"did you mean {' or '.join(f'{place}:{key}' for key in fitting)}?" if fitting else _NO_TOPOLOGY
+    raise _bad(f"there is no {name!r} in {place}; {hint}")
 
 
 def _user_code(call: Callable[[], T], what: str) -> T:

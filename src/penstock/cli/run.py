@@ -443,7 +443,7 @@ class _Run:
 def _say_how_it_ended(streams: Streams, was_stopped: bool) -> None:
     read = count(streams.last_progress.total_records if streams.last_progress else 0, "record")
     how = "Stopped" if was_stopped else "Done"
-    say(f"{how}: {read} processed. Started again, {streams.application_id} continues from here.")
+    say(f"{how}: {read} processed. The next start of {streams.application_id} continues from here.")
 
 
 def _say_what_was_lost(streams: Streams, program: str, given: dict[str, Any]) -> None:

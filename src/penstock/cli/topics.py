@@ -21,6 +21,7 @@ from penstock.durations import to_ms
 from penstock.errors import CorruptDataError, PenstockError
 from penstock.log.base import Log, TopicInfo
 from penstock.log.contract.topics import NO_LIMIT
+from penstock.log.file.log import FileLog
 from penstock.sizes import to_bytes
 
 COMMANDS = {
@@ -79,7 +80,8 @@ def list_topics(context: click.Context, log_dir: Path | None, as_json: bool) -> 
         columns = ("name", "partitions", "records", "bytes", "key", "value", "newest")
         print_table(columns, map(_cells, rows), right=("partitions", "records", "bytes"))
     elif not failures:
-        say(f"There are no topics in {log.url}. Make one: penstock topics create NAME")
+        where = log.root.absolute() if isinstance(log, FileLog) else log.url
+        say(f"There are no topics in {where}. Make one: penstock topics create NAME")
     for failure in failures:
         stderr().print(f"Error: {failure}", style="red", markup=False, soft_wrap=True)
     context.exit(1 if failures else 0)

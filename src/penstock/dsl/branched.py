@@ -83,7 +83,7 @@ class Branched(Options):
         return chained if name is None else chained.with_name(name)
 
     def result(self, branch: KStream[K, V]) -> KStream[Any, Any] | None:
-        """The stream that stands for a branch; None if there is none."""
+        """The stream that stands for a branch, or None."""
         if self.consumer is not None:
             refuse_result(self.consumer(branch), "the function of a branch", TopologyError)
             return None

@@ -144,7 +144,7 @@ class StreamsBuilder(GlobalSources):
                 ``"none"`` (its start fails), or an ``AutoOffsetReset``. A ``timedelta`` takes records that are not
                 older, a ``datetime`` those of that time or later. By default the setting ``auto_offset_reset`` says it.
             consumed: all of this in a ``Consumed``; it may also stand behind the topic, as in Kafka Streams.
-            timestamp_unit: what the numbers in the field that ``timestamp`` names count since 1970: ``"s"``, ``"ms"``
+            timestamp_unit: the unit of the numbers in the field ``timestamp``, counted from 1970: ``"s"``, ``"ms"``
                 (default), ``"us"`` or ``"ns"``.
             order: of a DataFrame the column that says in which order rows arrived, or two: the partition, and the
                 offset in it. By default the rows of a micro-batch are taken by their times.
@@ -340,7 +340,7 @@ class StreamsBuilder(GlobalSources):
         """Add a store for processors, which are connected to it by its name; the builder again, to chain.
 
         Args:
-            builder: what ``Stores.key_value_store_builder`` and its like give.
+            builder: the result of ``Stores.key_value_store_builder`` or a similar function.
 
         Raises:
             TopologyError: it is no such builder, or another store has its name.

@@ -24,7 +24,7 @@ _JDBC = "jdbc"
 
 
 class Taken(NamedTuple):
-    """What a source is given: a topic as ever, or a DataFrame, of which the types are known."""
+    """The input of a source: a topic, or a DataFrame, whose types are known."""
 
     topic: Any
     key: Any
@@ -48,14 +48,13 @@ def taken(
     headers: str | None,
     **others: Any,
 ) -> Taken:
-    """What a source is given, where a DataFrame may stand in place of the topic.
+    """Return the input of a source: a topic, or a DataFrame in place of the topic.
 
     Args:
         others: arguments that only topics have.
 
     Raises:
-        TopologyError: something is said that does not go with what is given, or the DataFrame is not one that can be
-            read as a stream.
+        TopologyError: an argument does not fit the input, or the DataFrame cannot be read as a stream.
         ConfigError: a column is missing or has the wrong type, or a topic cannot keep it.
     """
     if not hasattr(topic, "isStreaming"):
@@ -170,7 +169,7 @@ def _order(method: str, given: Any, columns: Sequence[str]) -> tuple[str | None,
 
 
 class Asked(NamedTuple):
-    """What is said of a table that results go into, see ``KStream.to_spark_table``."""
+    """The arguments for a table that gets results, see ``KStream.to_spark_table``."""
 
     table: Any
     mode: Any
@@ -191,7 +190,7 @@ def add_table_sink(handle: Handle, method: str, asked: Asked, modes: Mapping[str
         modes: the modes that the step does not have, each with the way out.
 
     Raises:
-        TopologyError: the target cannot do what is asked for, or arguments do not go together.
+        TopologyError: the target does not support the request, or arguments contradict each other.
     """
     named = _checked(method, asked, modes)
     check_topic(named, f"the name of {method}")
@@ -265,9 +264,9 @@ def _name_from(at: str, table: str | None) -> str:
 STREAM_MODES = {
     UPSERT: "is for tables, whose records are the newest value of a key. Say stream.to_table() first, or append",
 }
-"""What a stream cannot do."""
+"""Modes that a stream does not have, and the way out."""
 
 TABLE_MODES = {
     APPEND: "is for streams: the records of a table are changes. Say to_stream() first to append each of them",
 }
-"""What a table cannot do."""
+"""Modes that a table does not have, and the way out."""

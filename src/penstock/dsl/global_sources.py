@@ -20,7 +20,7 @@ from penstock.plan.timestamps import Timestamp, timestamp_of
 
 
 class GlobalSources(KafkaNames):
-    """What of a topology every task has as a whole; users have a ``StreamsBuilder``."""
+    """The global tables and stores of a topology, which every task has as a whole; users have a ``StreamsBuilder``."""
 
     def __init__(self) -> None:
         self._graph = Graph()

@@ -81,7 +81,7 @@ def check_sides(method: str, left: Graph, right: Graph, left_key: Serde, right_k
     if left_key != right_key:
         raise TopologyError(
             f"{method} at {caller()}: the left side has keys of type {left_key.name}, the right side of type "
-            f"{right_key.name}, so equal keys are not equal bytes; bring one side to the other's type with select_key "
+            f"{right_key.name}, so equal keys are not equal bytes. Bring one side to the other's type with select_key "
             "or map, or read its topic with another key="
         )
 

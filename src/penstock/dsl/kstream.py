@@ -55,8 +55,8 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
         """Send each record through your processor, which may keep state; the result has the records that it forwards
         (KIP-820).
 
-        Its stores belong to the commit like everything else: what it writes, forwards and has read counts once, however
-        often the machine fails. What it keeps in fields of its own is lost with the process.
+        Its stores belong to the commit: its reads, writes and forwarded records count once, however often the machine
+        fails. The fields of the object are lost with the process.
 
         Args:
             supplier: a ``Processor`` class, a ``ProcessorSupplier``, a function without arguments that returns a new
@@ -200,12 +200,12 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
             table: the table's name, such as ``"lake.shop.totals"``; it is made when it does not exist.
             mode: ``"append"``; a table of Penstock's has ``"upsert"``.
             path: the folder or URL of the table, in place of ``table``.
-            format: what the table is, by Spark's name: ``"delta"``, ``"iceberg"``, ``"parquet"``, ``"jdbc"``. By
+            format: Spark's name for the kind of table: ``"delta"``, ``"iceberg"``, ``"parquet"``, ``"jdbc"``. By
                 default that of a table that exists, or of its catalog.
-            key: what the column of the keys is called, or None to leave them out. Structs become their fields, and a
+            key: the name of the column of the keys, or None to leave them out. Structs become their fields, and a
                 windowed key its key, ``window_start`` and ``window_end``.
-            value: what the column of the values is called; structs become their fields.
-            timestamp: what a column with the records' times is called; none by default.
+            value: the name of the column of the values; structs become their fields.
+            timestamp: the name of a column with the records' times; none by default.
             name: names the topic on the way, and the query; needed where the table's name has more than letters, digits
                 and dots. It stays the same in later versions of the program.
             trigger: how often the table is written, one second by default.

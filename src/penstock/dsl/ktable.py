@@ -218,20 +218,20 @@ class KTable(TableJoins[K, V]):
     ) -> None:
         """Keep a table equal to this one: of Spark's catalog, at a path, or of a database (docs/spark.md).
 
-        Each change is merged by its key: new keys are added, those that are there get the new value, deleted ones go.
+        Each change is merged by its key: a new key adds a row, a known key changes its row, a deletion removes the row.
         The program starts the query that does it, watches it and stops it.
 
         Args:
-            table: the table's name, such as ``"lake.shop.totals"``; it is made when it does not exist, if ``format``
-                says as what.
+            table: the table's name, such as ``"lake.shop.totals"``; if it does not exist and ``format`` is
+                given, the program creates it.
             mode: ``"upsert"``; ``to_stream().to_spark_table(...)`` appends each change.
             path: the folder or URL of the table, in place of ``table``.
-            format: what the table is, by Spark's name: ``"delta"``, ``"iceberg"``, ``"parquet"``, ``"jdbc"``. By
+            format: Spark's name for the kind of table: ``"delta"``, ``"iceberg"``, ``"parquet"``, ``"jdbc"``. By
                 default that of a table that exists, or of its catalog.
-            key: what the column of the keys is called. Structs become their fields, and a windowed
+            key: the name of the column of the keys. Structs become their fields, and a windowed
                 key its key, ``window_start`` and ``window_end``.
-            value: what the column of the values is called; structs become their fields.
-            timestamp: what a column with the records' times is called; none by default.
+            value: the name of the column of the values; structs become their fields.
+            timestamp: the name of a column with the records' times; none by default.
             name: names the topic on the way, and the query; needed where the table's name has more than letters, digits
                 and dots. It stays the same in later versions of the program.
             trigger: how often the table is written, one second by default.
@@ -254,7 +254,7 @@ class KTable(TableJoins[K, V]):
         """Hold updates back: all but the final result of each window, or for some time, or in some memory (KIP-328).
 
         Args:
-            suppressed: what to hold back, see :class:`penstock.Suppressed`.
+            suppressed: the updates to hold back, see :class:`penstock.Suppressed`.
 
         Raises:
             TopologyError: final results are asked for of a table that has no windows.
@@ -268,8 +268,8 @@ class KTable(TableJoins[K, V]):
         """
         if not isinstance(suppressed, Suppressed):
             raise ConfigError(
-                "suppress takes a Suppressed, such as Suppressed.until_window_closes(BufferConfig.unbounded()); "
-                f"got {suppressed!r}"
+                f"suppress at {caller()} takes a Suppressed, such as "
+                f"Suppressed.until_window_closes(BufferConfig.unbounded()); got {suppressed!r}"
             )
         own_name = self._graph.names.node(names.SUPPRESS) if suppressed.name is None else check_name(suppressed.name)
         wait = window_wait(self._node) if suppressed.time_ms is None else suppressed.time_ms

@@ -63,7 +63,7 @@ class Materialized(Options):
         if self.supplier is not None and self.kind != "persistent":
             raise ConfigError(
                 f"the store {self.store!r} is one of your own, and cannot be made {self.kind.replace('_', ' ')}: its "
-                "class decides what it is"
+                "class determines its kind"
             )
 
     @option
@@ -217,7 +217,7 @@ def materialized_of(given: Materialized | None, store: str | Materialized | None
     if given is not None:
         check_type(given, Materialized, "materialized=", "give a store's name alone as store=")
     if store is not None:
-        check_type(store, str, "store=", "give a Materialized as materialized=")
+        check_type(store, str, "store=", "it is the name of the store; give a Materialized as materialized=")
     if given is not None and store is not None:
         raise ConfigError(f"give either materialized= or store=, not both; got {given!r} and {store!r}")
     return Materialized(store=cast(str, store)) if store is not None else given

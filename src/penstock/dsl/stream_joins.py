@@ -11,6 +11,7 @@ from penstock.dsl.joined import Joined, TableOptions
 from penstock.dsl.stream import Stream, repartition_node
 from penstock.durations import Duration
 from penstock.errors import TopologyError
+from penstock.messages import show
 from penstock.plan import nodes
 from penstock.plan.functions import caller
 from penstock.plan.node import Node
@@ -280,7 +281,8 @@ class StreamJoins(Stream[K, V]):
         this = cast("KStream[K, V]", self)
         if not isinstance(other, KStream | KTable | GlobalKTable):
             raise TopologyError(
-                f"{METHODS[kind]} at {caller()} joins a stream with a stream, a table or a global table; got {other!r}"
+                f"{METHODS[kind]} at {caller()} joins a stream with a stream, a table or a global table; got "
+                f"{show(other)} of type {type(other).__name__}; {_readable(other)}"
             )
         options, windows = options.with_placed(windows, METHODS[kind])
         if isinstance(other, KTable | GlobalKTable):
@@ -311,3 +313,12 @@ class StreamJoins(Stream[K, V]):
         if self._repartitioned is None or name is not None:
             self._repartitioned = self._graph.add(made)
         return self._repartitioned
+
+
+def _readable(other: Any) -> str:
+    """Return what to give instead of an object that is neither a stream nor a table."""
+    if isinstance(other, str):
+        return f"read the topic first, with builder.stream({other!r}) or builder.table({other!r})"
+    if type(other).__name__.startswith(("KGrouped", "TimeWindowed", "SessionWindowed")):
+        return "aggregate first, with count(), reduce(...) or aggregate(...), which returns a table"
+    return "builder.stream(topic), builder.table(topic) and builder.global_table(topic) return them"

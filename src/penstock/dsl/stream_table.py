@@ -89,11 +89,15 @@ def join_global_table(
         )
     if joined.key is not None or joined.value is not None:
         raise TopologyError(
-            f"{method} at {caller()}: types in joined= are for a repartition topic in front of the join, and with a "
-            "global table there is none; leave them out"
+            f"{method} at {caller()}: types in joined= are for a repartition topic in front of the join, and a join "
+            "with a global table has no such topic; leave them out"
         )
     selector = user_function(
-        options.key_selector, f"{method} with a global table: key_selector", KEY_VALUE, context=True
+        options.key_selector,
+        f"{method} with a global table: key_selector",
+        KEY_VALUE,
+        hint="give key_selector=lambda key, value: ..., which returns a key of the global table",
+        context=True,
     )
     selected = said_type(None, selector.returns(), table.key)
     if selected != table.key:

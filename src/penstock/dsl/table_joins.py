@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LATEST = "latest"
 COMPLETE = "complete"
-"""What a join of versioned tables emits for out-of-order records: nothing, or all results that change."""
+"""Results of a join of versioned tables for out-of-order records: nothing, or all results that change."""
 
 
 class TableJoins(KafkaNames, Generic[K, V]):
@@ -87,8 +87,8 @@ class TableJoins(KafkaNames, Generic[K, V]):
         other_partitioner: Partitioner | None = None,
         table_joined: TableJoined | None = None,
     ) -> KTable[K, Any]:
-        """The keys that both tables have, with what a function of (left value, right value), or of (key, left value,
-        right value), makes of the two; every change of either side changes the result.
+        """Join the rows whose keys are in both tables. The joiner is a function of (left value, right value), or of
+        (key, left value, right value). Every change of either side changes the result.
 
         >>> from penstock.testing import pipe
         >>> def doubled_and_itself(stream):
@@ -108,10 +108,10 @@ class TableJoins(KafkaNames, Generic[K, V]):
                 of this one belongs to. Without it, rows of equal keys belong together. Rows of windows meet nothing
                 after their store has dropped them (``Materialized.with_retention``). As in Kafka Streams, a value of
                 no bytes in the other table, such as an empty string, counts as none here.
-            versioned_join: what to emit for out-of-order records of versioned tables: by default nothing, as in Kafka
+            versioned_join: the results for out-of-order records of versioned tables: by default nothing, as in Kafka
                 Streams (KIP-914), so that the newest result is right. With "complete" every result that such a record
                 changes, at its time, so that the results, read as a versioned table, are right at every timestamp
-                that both tables' history retentions reach. Both tables must be versioned, and what is made of the
+                that both tables' history retentions reach. Both tables must be versioned. The
                 result is versioned, too; give a store of it the longer history retention of the two.
 
             partitioner: for a join by a foreign key how this table is partitioned, if not by Kafka's partitioner.

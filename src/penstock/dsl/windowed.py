@@ -381,6 +381,12 @@ def windowed_table(
     return KTable(graph, graph.add(node), windowed_key(spec.key, windows), spec.value)
 
 
+def _said(windows: Any) -> str:
+    if isinstance(windows, type):
+        return f"the class {windows.__name__} itself, which has no size"
+    return f"{windows!r} of type {type(windows).__name__}"
+
+
 def checked_windows(windows: Any) -> Any:
     """Return windows as steps take them; raise ``TopologyError`` if the argument is no kind of windows."""
     if isinstance(windows, Windows):
@@ -388,7 +394,7 @@ def checked_windows(windows: Any) -> Any:
     if not isinstance(windows, TimeWindows | SlidingWindows | UnlimitedWindows | SessionWindows):
         raise TopologyError(
             f"windowed_by at {caller()} takes TimeWindows, SlidingWindows, SessionWindows or UnlimitedWindows, for "
-            f"example TimeWindows.of_size_and_grace(...); got {windows!r} of type {type(windows).__name__}"
+            f"example TimeWindows.of_size_and_grace(...); got {_said(windows)}"
         )
     refuse_ignored(windows, "windowed_by")
     return windows

@@ -56,7 +56,7 @@ def produce(
         value: the type of the values; by default the topic's, JSON for a new topic.
         log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default the one of the settings.
         partitions: how many partitions a new topic gets, one by default; a topic that exists must have as many.
-        timestamp_unit: what timestamps that are numbers count since 1970: ``"s"``, ``"ms"`` (default), ``"us"`` or
+        timestamp_unit: the unit of timestamps that are numbers, from 1970 on: ``"s"``, ``"ms"`` (default), ``"us"`` or
             ``"ns"``; those in seconds may have a fraction.
 
     Returns:
@@ -101,8 +101,8 @@ def produce_columns(
     """Write a table, a row a record, into a topic; the order of the rows is kept in each partition.
 
     Whole numbers, floats, text and bytes become ``int``, ``float``, ``str`` and ``bytes``, anything else JSON, which
-    keeps every value exactly; what it cannot keep is refused (docs/dataframes.md has each type). A topic that is made
-    gets these types. An index of pandas is a column when it has a name; row numbers without a name are left out.
+    keeps every value exactly; values it cannot keep are refused (docs/dataframes.md has each type). A topic that is
+    made gets these types. An index of pandas is a column when it has a name; row numbers without a name are left out.
 
     Args:
         columns: a dict of numpy or Arrow arrays, an Arrow table, or any object that Arrow can read (a DataFrame of
@@ -114,14 +114,14 @@ def produce_columns(
             zone is given), without nulls; by default every record gets the present time.
         log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default the one of the settings.
         partitions: how many partitions a new topic gets, one by default; a topic that exists must have as many.
-        timestamp_unit: what times that are numbers count since 1970: ``"s"``, ``"ms"`` (default), ``"us"`` or ``"ns"``;
-            those in another unit than milliseconds may be floats.
+        timestamp_unit: the unit of times that are numbers, from 1970 on: ``"s"``, ``"ms"`` (default), ``"us"`` or
+            ``"ns"``; those in another unit than milliseconds may be floats.
 
     Returns:
         How many records were written.
 
     Raises:
-        ConfigError: a column does not exist or has the wrong type, JSON cannot keep what is in one, or the topic holds
+        ConfigError: a column does not exist or has the wrong type, JSON cannot keep its values, or the topic holds
             other types.
         SerdeError: a key or a value does not fit the topic's type, or JSON cannot say it; nothing was written.
 

@@ -43,7 +43,7 @@ def schema_of_topic(info: TopicInfo) -> Any:
     """The types of a topic's keys and values, as far as they are known: a schema of Arrow.
 
     Raises:
-        CorruptDataError: what the topic says is no schema.
+        CorruptDataError: the schema in the topic's description cannot be read.
     """
     if not info.schema:
         return pa.schema([])
@@ -112,7 +112,7 @@ def in_sparks_words(info: TopicInfo) -> str:
 
 
 def new_topic(name: str, partitions: int, key: Serde, value: Serde) -> TopicInfo:
-    """What a topic is made as for keys and values of these types."""
+    """Return the description of a new topic for keys and values of these types."""
     kinds = {what: serde.kind for what, serde in zip(PARTS, (key, value), strict=True) if isinstance(serde, RowSerde)}
     names = [from_name(serde.name).name if isinstance(serde, RowSerde) else serde.name for serde in (key, value)]
     return TopicInfo(name, partitions, names[0], names[1], schema=packed(pa.schema(list(kinds.items()))))
@@ -129,8 +129,8 @@ def serdes_of(info: TopicInfo) -> tuple[Serde, Serde]:
 
 
 def other_kind(info: TopicInfo, what: str, serde: Serde) -> tuple[Any, Any] | None:
-    """The type that a topic's keys or values have and the one that they would get, where rows of one schema do not
-    belong into a topic of another; the order of columns is none of it."""
+    """Return the present and the new type of a topic's keys or values, if rows of the new schema do not belong into the
+    topic; None if they do. The order of columns does not matter."""
     schema = schema_of_topic(info)
     if not isinstance(serde, RowSerde | ColumnSerde) or what not in schema.names:
         return None

@@ -109,8 +109,8 @@ def _unnamed_index(schema: Any) -> list[str]:
 
 
 def _check_index(schema: Any, method: str) -> None:
-    """Raise an error for an index of pandas that would be lost: one without a name that holds more than the numbers of
-    rows, or one that has the name of a column, for which pandas gives no column of that name."""
+    """Raise an error for an index of pandas that would be lost: an unnamed index that is more than row numbers, or an
+    index with the name of a column, which pandas leaves out."""
     for name in _unnamed_index(schema):
         if name in schema.names and not pa.types.is_integer(schema.field(name).type):
             raise ConfigError(
@@ -201,7 +201,7 @@ class Chosen(NamedTuple):
         raise ConfigError(f"{said} is for times that are numbers, but {why}")
 
     def topic(self, name: str, partitions: int, schema: Any, spark: str = "") -> TopicInfo:
-        """What a topic is made as for these columns; raises as ``types`` does.
+        """Return the description of a new topic for these columns; raises as ``types`` does.
 
         Args:
             spark: the columns ``key`` and ``value`` in Spark's own words, if they are Spark's.

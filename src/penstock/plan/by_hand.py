@@ -127,7 +127,7 @@ class Declarations(KafkaNames):
         """Add a store, and connect processors with it.
 
         Args:
-            builder: what ``Stores.key_value_store_builder`` and its like give.
+            builder: the result of ``Stores.key_value_store_builder`` or a similar function.
             processors: the names of processors that are there already.
 
         Raises:
@@ -139,7 +139,7 @@ class Declarations(KafkaNames):
         return self
 
     def connect_processor_and_state_stores(self, processor: str, *stores: str) -> Self:
-        """Connect a processor with stores: those that were added, and those of tables.
+        """Connect a processor with stores: added stores, and the stores of tables.
 
         Raises:
             TopologyError: there is no such processor, or no store was named.

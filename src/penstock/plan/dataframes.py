@@ -15,10 +15,10 @@ APPEND, UPSERT = "append", "upsert"
 MODES = (APPEND, UPSERT)
 
 CHANGE = "_change_type"
-"""The column that says of a row of a change feed what it is."""
+"""The column with the kind of change of a row in a change feed."""
 
 CHANGE_COLUMNS = (CHANGE, "_commit_version", "_commit_timestamp")
-"""What the rows of a change feed have besides those of the table."""
+"""The columns that a change feed adds to the columns of the table."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -55,7 +55,7 @@ class FrameSource:
 
     @property
     def shown(self) -> str:
-        """What it is called for people."""
+        """Its name for people."""
         return f"DataFrame {self.name}"
 
     def topic_of(self, application_id: str) -> str:
@@ -98,7 +98,7 @@ class TableTarget:
 
     @property
     def shown(self) -> str:
-        """What the table is called in messages, without anything secret."""
+        """The table's name in messages, without anything secret."""
         return self.table or str(self.path)
 
     def topic_of(self, application_id: str) -> str:
@@ -110,4 +110,4 @@ class TableTarget:
 
 
 Outside = FrameSource | TableTarget
-"""What stands behind a topic."""
+"""The DataFrame or table behind a topic."""

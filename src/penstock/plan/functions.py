@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import FunctionType
@@ -24,6 +24,8 @@ _ITERATED = ("flat_map", "flat_map_values")
 """Methods that iterate over the results of their functions, and so accept generators."""
 _BY_NAME = ("reduce",)
 """Methods in which an extra argument is only the context if it says so: users may think that the key comes first."""
+_ANOTHER = "did you mean"
+"""Begins hints for functions with other arguments, which say nothing to an argument that is no function."""
 _MARK = "__penstock_columnar__"
 
 
@@ -103,11 +105,12 @@ def user_function(
         TopologyError: it is not callable, takes another number of arguments, or is columnar where that is impossible.
     """
     where = caller()
-    forms = " or ".join(f"({', '.join(names)})" for names in parameters)
+    forms = _forms(parameters)
     if not callable(call):
+        hint = "" if hint.startswith(_ANOTHER) else hint
         raise TopologyError(
-            f"{method} at {where} takes a function of {forms}; got {show(call)} of type {type(call).__name__}"
-            f"{'; ' + hint if hint else ''}"
+            f"{method} at {where} takes a function {forms}; got {show(call)} of type {type(call).__name__}; "
+            f"{hint or _written(parameters[0])}"
         )
     refuse_unusable(call, method, where)
     arities = [len(names) for names in parameters]
@@ -116,13 +119,13 @@ def user_function(
     if not fitting:
         signature, name = inspect.signature(call), getattr(call, "__name__", call)
         if name == "<lambda>" and parameters[0]:
-            hint = hint or f"write lambda {', '.join(parameters[0])}: ..."
+            hint = hint or _written(parameters[0])
         raise TopologyError(
-            f"{method} at {where} takes a function of {forms}; got {name!r} of {signature}{'; ' + hint if hint else ''}"
+            f"{method} at {where} takes a function {forms}; got {name!r} of {signature}{'; ' + hint if hint else ''}"
         )
     if not context and _is_context(_needed(call)):
         raise TopologyError(
-            f"{method} at {where} takes a function of {forms}, without the context of a "
+            f"{method} at {where} takes a function {forms}, without the context of a "
             f"record{why_not and ': '}{why_not}; the last argument of {getattr(call, '__name__', call)!r} is that "
             "context. Remove it, or rename it if it is not the context"
         )
@@ -138,6 +141,17 @@ def user_function(
             "which have no context; remove @columnar or the argument"
         )
     return UserFunction(call, fitting[0], columnar, where, wants_context, method)
+
+
+def _forms(parameters: Sequence[tuple[str, ...]]) -> str:
+    """Return the argument lists as a phrase: ``of (value) or (key, value)``."""
+    if parameters == ((),):
+        return "without arguments"
+    return "of " + " or ".join(f"({', '.join(names)})" for names in parameters)
+
+
+def _written(names: tuple[str, ...]) -> str:
+    return f"write lambda{' ' * bool(names)}{', '.join(names)}: ..."
 
 
 def refuse_unusable(call: Any, method: str, where: str) -> None:

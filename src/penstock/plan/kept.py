@@ -1,4 +1,4 @@
-"""What steps keep in their stores; ``engine/shared/stores.py`` maps each kind to a store."""
+"""The contents of the stores of steps; ``engine/shared/stores.py`` maps each kind to a store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.window_ends import Sized, WindowEnds
 
 @dataclass(frozen=True)
 class Kept:
-    """The value of each key, or all versions of it if the store is to have a history.
+    """The value of each key, or all versions of it if the store has a history.
 
     Attributes:
         needs: the kind of store that the user must choose; None for any kind.
@@ -30,7 +30,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class KeptAsDescribed(Kept):
-    """What a user's processor puts into a store that the user described."""
+    """The rows that a user's processor puts into a store that the user described."""
 
     needs: ClassVar[str | None] = None
 

@@ -238,7 +238,7 @@ class Node:
 
     @fact
     def function(self) -> UserFunction | Field | None:
-        """The user's function that gets each record; None if there is none, or several."""
+        """The only user function that gets each record, or None."""
         return None
 
     @fact
@@ -355,7 +355,7 @@ class Node:
     # --- stores ------------------------------------------------------------------------------------------------------
 
     store_advice: ClassVar[str] = 'store="..."'
-    """What the user can write to name its store."""
+    """The argument with which users name its store."""
     store_when_asked: ClassVar[bool] = False
     """Whether it has a store only if the user named it or a later step needs it."""
     caches_updates: ClassVar[bool] = True
@@ -370,7 +370,7 @@ class Node:
 
     @property
     def keeps(self) -> Kept:
-        """What it keeps in its store."""
+        """The contents of its store."""
         return Kept()
 
     @property

@@ -19,7 +19,7 @@ from penstock.plan.windows_base import Windows
 from penstock.window_ends import Calendar, OfProgram, Sized, WindowEnds
 
 _ASKED = ("windows_for", "size", "grace_period")
-"""What a class of windows is asked."""
+"""Members that Penstock uses of a class of windows."""
 _OF_OTHERS = [
     "size_ms",
     "grace_period_ms",
@@ -36,7 +36,7 @@ _OF_OTHERS = [
     "closes",
     "start_on",
 ]
-"""What other windows have, and is never asked of a class that extends ``Windows``."""
+"""Members of other windows, which Penstock never uses of a class that extends ``Windows``."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class OwnWindows:
 
     @property
     def name(self) -> str:
-        """What distinguishes these windows from others, between one start of an application and the next."""
+        """The name that tells these windows from others at the next start of an application."""
         return self.ends.name
 
     def spans(self, timestamp: int) -> list[tuple[int, int]]:

@@ -25,7 +25,7 @@ class ProcessorFunction:
     function: UserFunction
     """The function or method that processes each record, for messages."""
     returns: Any = None
-    """The return annotation of its method; None if there is none."""
+    """The return annotation of its method, or None."""
 
 
 class _Plain(Processor[Any, Any]):
@@ -86,9 +86,14 @@ class _Asked(NamedTuple):
             function = getattr(given, self.attribute)
             of_class = UserFunction(function, 2, False, where, method=self.method)
             return ProcessorFunction(given, of_class, of_class.returns())
-        if hasattr(given, self.attribute) or not (callable(given) or hasattr(given, "get")):
-            hint = ", not one that is made already: each task has one of its own" * hasattr(given, self.attribute)
-            raise TopologyError(f"{self.method} at {where} takes {self.forms}{hint}; got {_shown(given)}")
+        if hasattr(given, self.attribute):
+            name = type(given).__name__
+            raise TopologyError(
+                f"{self.method} at {where} takes {self.forms}; got one object of type {name}, but each task makes its "
+                f"own. Give the class {name} itself, or a function that makes one, such as lambda: {name}(...)"
+            )
+        if not (callable(given) or hasattr(given, "get")):
+            raise TopologyError(f"{self.method} at {where} takes {self.forms}; got {_shown(given)}")
         make = given.get if hasattr(given, "get") and not isinstance(given, type) else given
         refuse_unusable(make, self.method, where)
         if not accepts(make, 0):
@@ -117,6 +122,11 @@ class _Asked(NamedTuple):
         (``ApiUtils.checkSupplier``)."""
         first, second = make(), make()
         if not callable(getattr(first, self.attribute, None)):
+            if isinstance(make, type):
+                raise TopologyError(
+                    f"{self.method} at {where}: the class {make.__name__} has no method {self.call}; define it, as in "
+                    f"class {make.__name__}({self.kind})"
+                )
             raise TopologyError(
                 f"{self.method} at {where}: the supplier must return a {self.kind}, with a method {self.call}; got "
                 f"{_shown(first)}"

@@ -17,8 +17,8 @@ Partitioner = (
     | Callable[[str, Any, Any, tuple[tuple[str, bytes], ...], int], int | Iterable[int] | None]
 )
 """A function of (topic, key, value, number of partitions), of the last three, or of (topic, key, value, headers, number
-of partitions), that gives a partition, several of them, none, or None for the one that Kafka's partitioner gives the
-key (KIP-1321)."""
+of partitions) (KIP-1321). It returns a partition, several of them, or none. None leaves the choice to Kafka's
+partitioner."""
 
 TopicSelector = Callable[[Any, Any], str] | Callable[[Any, Any, RecordContext], str]
 """A function of (key, value) or (key, value, context) that gives the name of a topic."""

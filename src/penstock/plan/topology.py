@@ -47,8 +47,8 @@ _FORMATS = ("text", "mermaid")
 class Topology(Declarations):
     """Steps, sub-topologies and facts about them.
 
-    What ``StreamsBuilder.build`` returns is one, and one can be built by hand: with ``add_source``, ``add_processor``
-    and ``add_sink``, alone or behind steps of the DSL. It is checked when it is first used.
+    ``StreamsBuilder.build`` returns one. Or build one by hand, with ``add_source``, ``add_processor`` and ``add_sink``,
+    alone or after steps of the DSL. It is checked when it is first used.
 
     >>> from penstock import Topology
     >>> def shout(record, context):
@@ -347,8 +347,8 @@ class Topology(Declarations):
                 of the run.
             order: the column that says in which order the rows of a topic arrived, or two: the partition, and the
                 offset in it. By default rows are taken by their times, and equal ones by their columns.
-            timestamp_unit: what times that are numbers count since 1970: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``;
-                milliseconds by default.
+            timestamp_unit: the unit of times that are numbers, counted from 1970: ``"s"``, ``"ms"``, ``"us"`` or
+                ``"ns"``; milliseconds by default.
             headers: the column with the headers, an ``array<struct<key: string, value: binary>>``; by default records
                 have none.
             log: where the topics are that do not come as DataFrames.
@@ -359,11 +359,11 @@ class Topology(Declarations):
             batch: the name under which the DataFrames' rows count once in the application, however often the job runs.
             seed: the application whose first state the batch makes; it must not have made commits yet.
             then: by topic that comes as a DataFrame where a live program continues after a seed: an offset for each
-                partition, or what ``auto_offset_reset`` takes.
+                partition, or a value of ``auto_offset_reset``.
             settings: settings as keywords, such as ``on_error="skip"``.
 
         Returns:
-            The output topics and the stores as DataFrames, and what was left out; of an application also the commit.
+            The output topics and the stores as DataFrames, and the records left out; of an application also the commit.
 
         Raises:
             ConfigError: a topic or a column is missing or has a wrong type; nothing was run.

@@ -32,7 +32,7 @@ def check_named(declared: tuple[Node, ...], stores: Mapping[Node, StoreSpec]) ->
     """
     if found := [*_stores(stores.items()), *_topics(declared)]:
         raise TopologyError(
-            "require_names is set, but these have generated names, whose numbers change when earlier steps are added "
+            "require_names is set, but these have generated names. Their numbers change when earlier steps are added "
             "or removed (KIP-1111):\n  "
             + "\n  ".join(found)
             + "\nIf there is state already, the first start under the new "

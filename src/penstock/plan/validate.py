@@ -78,7 +78,7 @@ def check_has_tasks(subs: Sequence[SubTopology]) -> None:
         node = subs[0].parts[0].node
         raise TopologyError(
             f"the topology has only global tables and stores, such as the one at {node.where}, so there is no task to "
-            "run: add the stream that reads it, or read the topic with builder.table(topic, store=...), whose rows can "
+            "run. Add the stream that reads it. Or read the topic with builder.table(topic, store=...), whose rows can "
             "be queried, too"
         )
 
@@ -146,11 +146,12 @@ def _known_stores(declared: Sequence[Node], facts: TableFacts) -> None:
                     "added with add_state_store(...)"
                 )
             if name not in tables and name not in facts.added:
-                has = ", ".join(map(repr, [*facts.added, *tables])) or "none"
+                known = ", ".join(map(repr, [*facts.added, *tables]))
+                has = f"the stores are {known}" if known else "there are no stores"
                 raise TopologyError(
-                    f"the processor {node.name} at {node.where} is connected to a store {name!r}, which is not added "
-                    f"yet; the stores are {has}. Add it with builder.add_state_store(...), or give this name to the "
-                    "table that it belongs to (store=...)"
+                    f"the processor {node.name} at {node.where} names a store {name!r} that does not exist; {has}. "
+                    "Add it with builder.add_state_store(...); if it belongs to a table, name it there: "
+                    f"store={name!r}"
                 )
 
 
@@ -280,8 +281,8 @@ def _versions_with_context(node: Node) -> None:
     if isinstance(function, UserFunction) and function.wants_context and not node.materialized:
         raise TopologyError(
             f"the function {function.name} of {node.name!r} at {node.where} asks for the context of a record, so its "
-            "results must be kept, and the table is versioned: to make the results versioned, too, use "
-            "materialized=Materialized.as_versioned(name, history_retention=...); otherwise use store=<name>"
+            "results must be kept, and the table is versioned. To make the results versioned, too, use "
+            "materialized=Materialized.as_versioned(name, history_retention=...). Otherwise use store=<name>"
         )
 
 

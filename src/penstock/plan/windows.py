@@ -18,7 +18,7 @@ _MIN_SEGMENT_INTERVAL_MS = 60_000
 
 
 class KeptAWhile(KafkaNames):
-    """What windows said of their stores before KIP-328: how long these keep a window, and in which segments."""
+    """The options of windows for their stores before KIP-328: how long these keep a window, and in which segments."""
 
     retention_ms: int
 

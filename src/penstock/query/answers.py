@@ -33,7 +33,7 @@ class FailureReason(Enum):
 
 @dataclass(frozen=True)
 class QueryResult:
-    """The answer of one partition, or why there is none.
+    """The answer of one partition, or the reason of its failure.
 
     >>> QueryResult(value=3).result, QueryResult(failure_reason=FailureReason.DOES_NOT_EXIST).is_success
     (3, False)
@@ -53,7 +53,7 @@ class QueryResult:
 
     @property
     def is_failure(self) -> bool:
-        """Whether there is none."""
+        """Whether the partition did not answer."""
         return not self.is_success
 
     @property
@@ -61,7 +61,7 @@ class QueryResult:
         """The answer.
 
         Raises:
-            ConfigError: there is none; it says why.
+            ConfigError: the partition did not answer; the message says why.
         """
         if self.failure_reason is not None:
             raise ConfigError(f"the query failed ({self.failure_reason.name}): {self.failure_message}")

@@ -150,8 +150,8 @@ def checkpoint_of(application: Path | str) -> str:
     if settings.checkpoint is not None:
         return settings.checkpoint
     raise ConfigError(
-        f"{str(application)!r} is no application with commits: it is neither a checkpoint nor a folder with one, and "
-        f"{state.parent} has none either. Give the application's id, in the folder where it runs, or its checkpoint"
+        f"found no commit of an application {str(application)!r} in {state.parent.absolute()}. Give the application's "
+        "id, in the folder where it runs, or the place of its checkpoint"
     )
 
 

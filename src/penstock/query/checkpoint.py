@@ -14,7 +14,7 @@ from penstock.storage import Storage
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What an application has committed so far, whether it is running or not."""
+    """The commits of an application so far, whether it is running or not."""
 
     topology: Topology
     settings: Settings

@@ -62,7 +62,7 @@ class Commits(ABC):
 
     @abstractmethod
     def newest(self) -> Manifest:
-        """The newest commit; raises ``ConfigError`` if there is none."""
+        """The newest commit; raises ``ConfigError`` before the first one."""
 
     @abstractmethod
     def is_newest(self, commit: int) -> bool:
@@ -91,7 +91,7 @@ class Commits(ABC):
         return last[1]
 
     def shape(self, name: str, manifest: Manifest) -> StoreShape:
-        """One store; raises ``ConfigError`` if there is none with this name."""
+        """One store; raises ``ConfigError`` if it does not exist."""
         return shape_named(name, self.shapes(manifest))
 
 
@@ -188,7 +188,7 @@ def shapes_of(topology: Topology) -> dict[str, StoreShape]:
 
 
 def shape_named(name: str, known: dict[str, StoreShape]) -> StoreShape:
-    """The store with a name; raises ``ConfigError`` if there is none."""
+    """The store with a name; raises ``ConfigError`` if it does not exist."""
     if not isinstance(name, str) or name not in known:
         there = f"the stores are {', '.join(known)}" if known else "the application has no stores"
         raise ConfigError(f"there is no store {show(name)}; {there}")

@@ -42,7 +42,7 @@ class KeyValueView(View):
         return None if row is None else ValueAndTimestamp(self._value.decode(row[0]), row[1])
 
     def multi_get(self, keys: Iterable[Any]) -> list[Any]:
-        """The values of several keys, in their order and all of one commit; None for those that have none."""
+        """The values of several keys, in their order and all of one commit; None for a key without a value."""
         stores, decode = self._stores, self._value.decode
         rows: list[Any] = []
         for data in [self._key.encode_to_bytes(key) for key in keys]:
@@ -66,7 +66,7 @@ class KeyValueView(View):
 
         Args:
             prefix: bytes are taken as they are; anything else is encoded as a key is.
-            serde: what encodes the prefix in place of the keys' serde.
+            serde: encodes the prefix, in place of the keys' serde.
         """
         as_it_is = serde is None and isinstance(prefix, bytes | bytearray)
         first = bytes(prefix) if as_it_is else (serde or self._key).encode_to_bytes(prefix)

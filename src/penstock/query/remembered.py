@@ -31,7 +31,7 @@ class Remembered:
     stream_time: int
     """-1 before the first record."""
     oldest: int | None
-    """The timestamp of the oldest entry; None if there is none."""
+    """The timestamp of the oldest entry, or None."""
     newest: int | None
     dropped: dict[str, int]
     """The records left out since the application's first start, by reason."""

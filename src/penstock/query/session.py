@@ -66,7 +66,7 @@ class SessionView(View):
         return self.fetch(key, high, reverse=True)
 
     def fetch_session(self, key: Any, start: Time, end: Time) -> Any:
-        """The value of one session, None when there is none."""
+        """The value of one session, or None."""
         data, first, last = self._key.encode_to_bytes(key), bound(start), bound(end)
         found = self._first(lambda store: store.fetch_session(data, first, last))
         return None if found is None else self._value.decode(found)

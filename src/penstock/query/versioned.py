@@ -25,7 +25,7 @@ class VersionedView(View):
     """A versioned store, read only (KIP-889, KIP-960, KIP-968)."""
 
     def get(self, key: Any, as_of: Time | None = None) -> Any:
-        """The latest value of a key, or the one that was valid at a time; None when there is none."""
+        """The latest value of a key, or the one that was valid at a time, or None."""
         found = self.get_version(key, as_of)
         return None if found is None else found.value
 

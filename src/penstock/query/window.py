@@ -32,7 +32,7 @@ class WindowView(View):
     def fetch(self, key: Any, *bounds: Any, earliest: Time = 0, latest: Time = MAX_MS, reverse: bool = False) -> Any:
         """Windows of a key, or of a range of keys, that begin in a range of time, as in Kafka Streams:
 
-        - ``fetch(key, time)``: the value of the window that begins then, None when there is none.
+        - ``fetch(key, time)``: the value of the window that begins then, or None.
         - ``fetch(key, from, to)``, or ``fetch(key, earliest=..., latest=...)``: start, value and timestamp of a key's
           windows, by their starts.
         - ``fetch(low, high, from, to)``: windowed key, value and timestamp of the windows of all keys from ``low`` to

@@ -158,7 +158,7 @@ def _values(array: Any, name: str, method: str) -> list[Any]:
 
 
 def _in_rows(values: list[Any], lengths: list[int | None]) -> list[Any]:
-    """Values cut into lists of these lengths; None where there is none."""
+    """Values cut into lists of these lengths, or None."""
     rows: list[Any] = []
     end = 0
     for length in lengths:
@@ -183,7 +183,7 @@ def _maps(array: Any, name: str, method: str) -> list[Any]:
 
 
 def _inside(array: Any, *children: Any) -> tuple[list[Any], list[int | None]]:
-    """What is in lists or maps, without what lies in nulls and beyond a slice; and how much each has."""
+    """The items of lists or maps, without items of nulls and outside the slice; and the number of items of each."""
     offsets, valid = array.offsets.to_numpy(), array.is_valid().to_numpy(zero_copy_only=False)
     lengths = np.diff(offsets)
     if lengths[~valid].any():

@@ -27,7 +27,8 @@ _EXACT = Context(prec=100, traps=[Inexact, InvalidOperation])
 
 
 def writer(kind: Any) -> Write:
-    """What writes values of an Arrow type; it raises ``SerdeError`` for a value that is none, or would be changed.
+    """Return the writer for an Arrow type. It raises ``SerdeError`` for a value of another type, or one it would
+    change.
 
     >>> write = writer(pa.struct([("price", pa.decimal128(9, 2)), ("at", pa.timestamp("us", "UTC"))]))
     >>> write({"at": datetime(2026, 1, 2, tzinfo=UTC), "price": Decimal("1.5")}, "value")

@@ -13,7 +13,7 @@ from penstock.serdes.json_columns import text_of
 from penstock.serdes.json_types import NON_FINITE
 
 Change = Callable[[Any, bool], Any]
-"""What becomes of a value that is nothing nested; the flag says whether the type has a float there."""
+"""Changes a value that is not nested; the flag says whether the type has a float there."""
 
 
 def may_hold_floats(type_: Any) -> bool:
@@ -63,7 +63,7 @@ def with_text(value: Any, type_: Any) -> Any:
 
 
 def with_floats(value: Any, type_: Any) -> Any:
-    """What JSON holds, for ``msgspec.convert`` to a type, with floats for text where the type has some."""
+    """Return a value of JSON for ``msgspec.convert``, with floats in place of text where the type has floats."""
 
     def change(one: Any, is_float: bool) -> Any:
         return NON_FINITE.get(one, one) if is_float and type(one) is str else one

@@ -23,8 +23,8 @@ from penstock.serdes.primitives import BYTES, FLOAT, INT, STR
 class RowSerde(JsonSerde):
     """JSON of one Arrow type, mostly a struct: the schema of a DataFrame.
 
-    Values have Python's own types: ``Decimal``, ``datetime``, ``bytes`` and so on, in dicts and lists. What does not
-    fit the type, or would be changed by it, is refused. Equal values have the same bytes.
+    Values have Python's own types: ``Decimal``, ``datetime``, ``bytes`` and so on, in dicts and lists. A value that
+    does not fit the type, or that the type would change, is refused. Equal values have the same bytes.
 
     Args:
         kind: the Arrow type; also a schema.
@@ -158,7 +158,7 @@ def serde_of_type(kind: Any) -> Serde:
 
 
 def plain_serde(kind: Any) -> Serde | None:
-    """The plain serde in which columns of an Arrow type are written; None for those that are JSON."""
+    """The plain serde in which columns of an Arrow type are written; None for types that become JSON."""
     return next((serde for fits, serde in _FITTING if fits(kind)), None)
 
 

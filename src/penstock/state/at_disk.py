@@ -1,5 +1,5 @@
-"""Reports when this process waits for its disk, during which it cannot answer: RocksDB calls hold Python's lock, so
-while a write waits no other thread runs, not even the one that reports that the process is alive."""
+"""Reports when this process waits for its disk, and so cannot answer. RocksDB calls hold Python's lock. While a write
+waits, no other thread runs, not even the thread that reports that the process is alive."""
 
 from __future__ import annotations
 

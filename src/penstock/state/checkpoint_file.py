@@ -35,7 +35,7 @@ class OffsetCheckpoint:
         self.path = folder / NAME
 
     def get(self, changelog: TopicPartition) -> int | None:
-        """Return the offset of a changelog; None if there is none."""
+        """Return the offset of a changelog, or None."""
         return self._read().get(changelog)
 
     def put(self, changelog: TopicPartition, offset: int) -> None:

@@ -312,7 +312,7 @@ class Family:
             raise DamagedStateError(f"the state database {self._path} has not given all of its rows")
 
     def firsts(self, ranges: list[tuple[bytes, bytes]]) -> list[bytes | None]:
-        """The first key in each range ``low <= key < high`` that is as long as these bounds; None if there is none."""
+        """The first key in each range ``low <= key < high`` that is as long as these bounds, or None."""
         at = self._db.iter()
         found: list[bytes | None] = []
         for low, high in ranges:
@@ -368,8 +368,8 @@ def _open(path: Path, options: Options, patience: float) -> tuple[Inventory, Rdi
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(
-            f"cannot make the state folder {path}: {error.strerror}. Remove what is there instead, if there is "
-            "something, and see to it that the folder can be written"
+            f"cannot make the state folder {path}: {error.strerror}. If a file has this path, remove it; "
+            "otherwise make the parent folder writable"
         ) from error
     deadline = time.monotonic() + patience
     while True:

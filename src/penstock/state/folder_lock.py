@@ -48,7 +48,7 @@ def lockable(path: Path) -> IO[Any]:
 
 
 def takes(file: IO[Any]) -> bool:
-    """Try to lock a file; return True if nobody else has it. Closing the file releases the lock."""
+    """Try to lock a file; return False if another process has it. Closing the file releases the lock."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -44,7 +44,7 @@ the newest commit in the store."""
 
 
 class IsolationLevel(Enum):
-    """What reads see of uncommitted transactions (KIP-892). At every level, a transaction reads its own writes.
+    """How much reads see of uncommitted transactions (KIP-892). At every level, a transaction reads its own writes.
 
     >>> IsolationLevel.of("exactly_once_v2"), IsolationLevel.of("at_least_once")
     (<IsolationLevel.READ_COMMITTED: 'read_committed'>, <IsolationLevel.READ_UNCOMMITTED: 'read_uncommitted'>)
@@ -204,8 +204,8 @@ class StateStore(ABC):
         return False
 
     def get_committed_offset(self, topic_partition: TopicPartition) -> int | None:
-        """The changelog offset of the last commit; None if there is none, and for a store that is not persistent or
-        does not manage offsets."""
+        """The changelog offset of the last commit, or None, also for a store that is not persistent or does not manage
+        offsets."""
         if type(self).committed_offset is not StateStore.committed_offset:
             return self.committed_offset(topic_partition)
         return None
@@ -257,7 +257,7 @@ class Transaction(StateStore):
     @property
     @abstractmethod
     def isolation_level(self) -> IsolationLevel:
-        """What its reads see of other transactions."""
+        """How much its reads see of other transactions."""
 
     @property
     @abstractmethod

@@ -32,7 +32,7 @@ class StateRestoreListener:
         """A restore begins.
 
         Args:
-            starting_offset: the commit of the store on disk; -1 if there is none.
+            starting_offset: the commit of the store on disk, or -1.
             ending_offset: the commit to which it is restored.
         """
 

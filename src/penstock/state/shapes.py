@@ -236,7 +236,7 @@ class SessionStore(StateStore, Generic[K, V]):
         self.put(session, None)
 
     def fetch_session(self, key: K, start: int, end: int) -> V | None:
-        """The aggregate of one session; None if there is none."""
+        """The aggregate of one session, or None."""
         for session, aggregate in self.find_sessions(key, end, start):
             if (session.start, session.end) == (start, end):
                 return aggregate
@@ -304,7 +304,7 @@ class VersionedKeyValueStore(StateStore, Generic[K, V]):
 
     @abstractmethod
     def get(self, key: K, as_of: int | None = None) -> VersionedRecord[V] | None:
-        """The latest version of a key, or the one that was valid at a time; None if there is none."""
+        """The latest version of a key, or the one that was valid at a time, or None."""
 
     @abstractmethod
     def delete(self, key: K, timestamp: int) -> VersionedRecord[V] | None:

@@ -214,7 +214,7 @@ def _upload(
         return there[content]
     data = map_file(path)
     if checksum(data) != local.checksum:
-        raise DamagedStateError(f"{path} is damaged: its checksum is not what it was when it was new")
+        raise DamagedStateError(f"{path} is damaged: its checksum has changed since it was written")
     return storage.put(f"{prefix}-{path.name}", data)
 
 

@@ -117,7 +117,7 @@ class StateStore(interface.StateStore):
         """The parts that hold the rows."""
 
     def approximate_rows(self) -> int:
-        """The number of visible rows; approximate for those that are only on disk."""
+        """The number of visible rows; approximate for rows that are only on disk."""
         return sum(piece.approximate_num_entries() for piece in self.pieces())
 
     @abstractmethod

@@ -46,6 +46,6 @@ class TaskContext(StateStoreContext):
         return TopicPartition(f"{self.application_id}-{store}-changelog.{self.application}", self.partition)
 
     def committed(self) -> int | None:
-        """The commit on disk; None if there is none."""
+        """The commit on disk, or None."""
         found = -1 if self.database is None else self.database.meta().get("commit", -1)
         return None if found < 0 else found

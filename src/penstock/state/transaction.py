@@ -53,7 +53,7 @@ class AbstractTransaction(Transaction, Generic[S]):
 
     Args:
         store: the store of the transaction.
-        isolation_level: what its reads see of other transactions; by default what the store's context says.
+        isolation_level: how much its reads see of other transactions; by default as the store's context says.
     """
 
     def __init__(self, store: S, isolation_level: IsolationLevel | None = None):
@@ -79,7 +79,7 @@ class AbstractTransaction(Transaction, Generic[S]):
 
     @property
     def isolation_level(self) -> IsolationLevel:
-        """What its reads see of other transactions."""
+        """How much its reads see of other transactions."""
         return self._isolation_level
 
     @property
@@ -101,8 +101,8 @@ class AbstractTransaction(Transaction, Generic[S]):
         """Raise ``StoreError`` if the transaction has ended."""
         if self._ended:
             raise StoreError(
-                f"this transaction of the store {self.name!r} was {self._ended} and cannot be read or written any "
-                "more; begin another one with new_transaction(). Committed data is safe"
+                f"this transaction of the store {self.name!r} was {self._ended} and can no longer be read or "
+                "written; begin another one with new_transaction(). Committed data is safe"
             )
 
     def new_transaction(self) -> StateStore:

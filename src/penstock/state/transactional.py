@@ -233,7 +233,7 @@ class TransactionalRows:
         return int(np.count_nonzero(self._table.present()))
 
     def approximate_num_entries(self) -> int:
-        """The number of rows with a value; approximate for those that are only on disk."""
+        """The number of rows with a value; approximate for rows that are only on disk."""
         here = self.count_in_memory()
         if self.base is None or self.is_all_here:
             return here
@@ -441,7 +441,7 @@ def unpack_all(packed: Binary) -> Values:
 
 
 def after_prefix(prefix: bytes) -> bytes | None:
-    """The lowest key above all keys with the prefix; None if there is none.
+    """The lowest key above all keys with the prefix, or None.
 
     >>> after_prefix(b"ab"), after_prefix(b"a\\xff"), after_prefix(b"\\xff")
     (b'ac', b'b', None)

@@ -33,7 +33,7 @@ class Upload:
         self._thread.start()
 
     def taken(self, waits: bool = False) -> int | None:
-        """Return the commit of a finished upload, once; None if there is none. Raise the error of a failed one.
+        """Return the commit of a finished upload, once, or None. Raise the error of a failed one.
 
         Args:
             waits: wait for a running upload.

@@ -56,8 +56,8 @@ class UserRows:
                 if before is not None and (key > before if reverse else key < before):
                     raise StoreError(
                         f"{_named(self._store)} returned the key {key!r} after {before!r}: {method} must return rows "
-                        f"in the order of the keys' bytes{', backwards' if reverse else ''}. Sort them. What was "
-                        "committed is safe"
+                        f"in the order of the keys' bytes{', backwards' if reverse else ''}. Sort them. "
+                        "Committed data is safe"
                     )
                 before = key
                 if high is None or key < high:

@@ -83,7 +83,7 @@ class TransactionalKeyValueStore(KeyValueStore[K, V], Generic[K, V]):
 
     @property
     def isolation_level(self) -> IsolationLevel:
-        """What its reads see of other transactions; without transactions, they see all writes."""
+        """How much its reads see of other transactions; without transactions, they see all writes."""
         return getattr(self.transaction, "isolation_level", IsolationLevel.READ_UNCOMMITTED)
 
     @property

@@ -135,8 +135,8 @@ class ArrivalReader(Reader):
         return place[inputs], arrivals
 
     def _end_of_chunk(self, begin: int) -> int:
-        """Up to where the sequence is taken. What one record caused in several topics is taken together: who goes on
-        in the middle of it does not know in which order its queues would give the rest."""
+        """Return the end of the part of the sequence to take. The results of one record in several topics stay
+        together: from their middle, the order of the queues for the rest would be unknown."""
         assert self._sequence is not None
         inputs, arrivals = self._sequence
         end = min(begin + self.chunk_records, len(arrivals))

@@ -77,8 +77,8 @@ class Arrived:
     def timelines(self, key: Any, node: str | None = None) -> list[Timeline]:
         """Return a key's records in all steps, or in one; raises ``ConfigError`` if the step does not exist."""
         if node is not None and (not isinstance(node, str) or node not in self._nodes):
-            there = f"these have: {', '.join(self._nodes)}" if self._nodes else "this topology has none that does"
-            raise ConfigError(f"no step named {node!r} aggregates in windows; {there}")
+            there = f"they are: {', '.join(self._nodes)}" if self._nodes else "this topology has none"
+            raise ConfigError(f"{node!r} is not a step that aggregates in windows; {there}")
         return [self._timeline(name, key) for name in (self._nodes if node is None else [node])]
 
     def _timeline(self, name: str, key: Any) -> Timeline:

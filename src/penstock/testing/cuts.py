@@ -84,12 +84,12 @@ class CutDriver:
     [('a', 1), ('b', 1), ('a', 2)]
 
     Args:
-        topology: what ``StreamsBuilder.build`` returned.
-        seed: what the cuts follow from, or a ``random.Random``; None to cut only where ``commit`` is called.
+        topology: the result of ``StreamsBuilder.build``.
+        seed: the seed of the cuts, or a ``random.Random``; None to cut only where ``commit`` is called.
         application_id: part of the names of internal topics.
         commits_behind: behind which of the records a commit is made, by their numbers from 0, and nowhere else before
             something reads; None for random ones. A topology that reads topics of the log which it writes finds there
-            what it has committed, so its results depend on where commits are, and on no other cut.
+            its committed records, so its results depend on where commits are, and on no other cut.
         settings: settings as keywords; those given here are not chosen at random.
     """
 
@@ -150,7 +150,9 @@ class CutDriver:
             ProcessingError: a record failed, this one or one before it.
         """
         if topic not in self._inputs:
-            raise ConfigError(f"the topology does not read a topic {topic!r}; it reads {', '.join(self._inputs)}")
+            raise ConfigError(
+                f"the topology does not read a topic {topic!r}; it reads these topics: {', '.join(self._inputs)}"
+            )
         number = len(self._input_of_arrival)
         self._input_of_arrival[self._log.arrived] = number
         self._piped.add((topic, self._log.end_offsets(topic)[0]))
@@ -199,7 +201,9 @@ class CutDriver:
         if topic not in self._outputs and self.topology.dynamic_sinks:
             self._outputs[topic] = Types(self.topology.dynamic_sinks[0].key, self.topology.dynamic_sinks[0].value)
         if topic not in self._outputs:
-            raise ConfigError(f"the topology does not write a topic {topic!r}; it writes {', '.join(self._outputs)}")
+            raise ConfigError(
+                f"the topology does not write a topic {topic!r}; it writes these topics: {', '.join(self._outputs)}"
+            )
         if not self._log.exists(topic):
             return []
         start, end = self._read.get(topic, 0), self._log.end_offsets(topic)[0]
@@ -281,8 +285,9 @@ class CutDriver:
         return self._random is not None and self._random.choice(_RARELY)
 
     def _joins_by_foreign_key(self) -> bool:
-        """Whether there are foreign-key joins. Which responses those remember depends on what a commit leaves under way
-        (docs/decisions/0015), so their stores tell where a task stopped before the end of its input."""
+        """Whether there are foreign-key joins. The responses that they remember depend on the responses that a commit
+        leaves unfinished (docs/decisions/0015), so their stores tell where a task stopped before the end of its
+        input."""
         return any(isinstance(node, nodes.SubscriptionSend) for node in self.topology.nodes)
 
     def _stores(self, name: str, is_everywhere: bool) -> dict[str, StateStore]:

@@ -68,10 +68,10 @@ _BATCH = 1024
 
 
 class TopologyTestDriver(TopicAccess, StoreAccess):
-    """Pipes records through a topology and shows what comes out; every record is a commit of its own.
+    """Pipes records through a topology and shows the results; every record is a commit of its own.
 
-    Everything runs in one partition, unless ``partitions`` says otherwise. What an input record causes is finished when
-    ``pipe_input`` returns, also what passes through repartition topics.
+    Everything runs in one partition, unless ``partitions`` says otherwise. All results of an input record are there
+    when ``pipe_input`` returns, also those that pass through repartition topics.
 
     >>> from penstock import StreamsBuilder
     >>> builder = StreamsBuilder()
@@ -85,7 +85,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
     2
 
     Args:
-        topology: what ``StreamsBuilder.build`` returned.
+        topology: the result of ``StreamsBuilder.build``.
         application_id: part of the names of internal topics, which count where buffers are limited by bytes.
         partitions: how many partitions all topics have, or how many each one has. Records go into them by Kafka's
             partitioner, and each sub-topology works in a task for each of them, as in a cluster; outputs and stores are
@@ -344,7 +344,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
             self._take_up(topic)
         if not isinstance(topic, str) or topic not in self._sources or topic in self.topology.internal_topics:
             known = ", ".join(self.topology.source_topics)
-            raise ConfigError(f"the topology does not read a topic {show(topic)}; it reads {known}")
+            raise ConfigError(f"the topology does not read a topic {show(topic)}; it reads these topics: {known}")
         return self._sources[topic][0].part.node.types
 
     def _take_up(self, topic: str) -> None:

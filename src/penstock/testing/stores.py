@@ -160,7 +160,7 @@ class DriverTransaction(DriverStore):
 
     @property
     def isolation_level(self) -> IsolationLevel:
-        """What its reads see of other transactions."""
+        """How much its reads see of other transactions."""
         return self._of_views()[0].transaction.isolation_level  # type: ignore[no-any-return]
 
     def commit(self, changelog_offsets: Mapping[Any, int]) -> None:

@@ -148,9 +148,9 @@ class TestInputTopic(KafkaNames):
 
 
 class TestOutputTopic(KafkaNames):
-    """A topic to read what came out from, record by record or all that is there.
+    """An output topic to read, record by record or all present records.
 
-    ``driver.create_output_topic`` makes it. What one call has read, no other call reads again, that of the driver's
+    ``driver.create_output_topic`` makes it. Each record is read once, by whichever call comes first, the driver's
     ``read_output`` included.
 
     >>> from penstock import StreamsBuilder
@@ -175,7 +175,7 @@ class TestOutputTopic(KafkaNames):
         """The next record: key, value, timestamp and headers.
 
         Raises:
-            NoSuchElementError: there is none.
+            NoSuchElementError: all records have been read.
         """
         waiting = self._waiting()
         if not waiting:
@@ -185,11 +185,11 @@ class TestOutputTopic(KafkaNames):
         return self._decoded(waiting.pop(0))
 
     def read_value(self) -> Any:
-        """The value of the next record; raises ``NoSuchElementError`` when there is none."""
+        """The value of the next record; raises ``NoSuchElementError`` at the end."""
         return self.read_record().value
 
     def read_key_value(self) -> tuple[Any, Any]:
-        """Key and value of the next record; raises ``NoSuchElementError`` when there is none."""
+        """Key and value of the next record; raises ``NoSuchElementError`` at the end."""
         record = self.read_record()
         return record.key, record.value
 
@@ -338,7 +338,7 @@ class TopicAccess(KafkaNames):
             self._outputs[topic] = []
         if not isinstance(topic, str) or topic not in self._outputs:
             known = ", ".join(self._outputs)
-            raise ConfigError(f"the topology does not write a topic {show(topic)}; it writes {known}")
+            raise ConfigError(f"the topology does not write a topic {show(topic)}; it writes these topics: {known}")
         return self._outputs[topic]
 
     def types_of(self, topic: str) -> tuple[Serde, Serde]:

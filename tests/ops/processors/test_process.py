@@ -280,7 +280,7 @@ SHARED = Twice()
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (SHARED, "not one that is made already: each task has one of its own"),
+        (SHARED, "but each task makes its own"),
         (5, "process at .* takes a Processor class, .*; got 5 of type int"),
         (lambda: 5, r"the supplier must return a Processor, with a method process\(record\); got 5"),
         (lambda: SHARED, "returns the same Processor twice; it must make a new one for each task"),
@@ -298,7 +298,7 @@ def test_what_is_no_processor_is_refused_when_the_topology_is_built(given, messa
 def test_a_store_that_nobody_added_is_refused_when_the_topology_is_built():
     builder, stream = source()
     stream.process(Twice, "counts")
-    with pytest.raises(TopologyError, match="connected to a store 'counts', which is not added yet"):
+    with pytest.raises(TopologyError, match="names a store 'counts' that does not exist"):
         builder.build()
 
 

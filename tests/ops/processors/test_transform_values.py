@@ -75,7 +75,7 @@ def test_a_store_that_a_transformer_is_not_connected_to_is_refused():
 def test_a_transformers_store_that_nobody_added_is_refused_when_the_topology_is_built():
     builder = StreamsBuilder()
     builder.table("in", value=int).transform_values(Numbered, "counts").to_stream().to("out")
-    with pytest.raises(TopologyError, match="connected to a store 'counts', which is not added yet"):
+    with pytest.raises(TopologyError, match="names a store 'counts' that does not exist"):
         builder.build()
 
 

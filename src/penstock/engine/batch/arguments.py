@@ -137,7 +137,7 @@ def check_topic(method: str, topology: Topology, topic: Any) -> None:
         why = "writes itself" if topic in topology.sink_topics else "does not read"
         raise ConfigError(
             f"{method}: there is a DataFrame for topic {topic!r}, which the topology {why}"
-            f"{nearest(str(topic), reads)}; it reads {', '.join(reads)}"
+            f"{nearest(str(topic), reads)}; it reads these topics: {', '.join(reads)}"
         )
 
 

@@ -29,7 +29,7 @@ from penstock.query.versions import Live
 
 
 class BatchResult:
-    """What ``run_batch`` returns. Spark keeps the results on its executors, in memory and on disk, until ``close`` is
+    """The results of ``run_batch``. Spark keeps the results on its executors, in memory and on disk, until ``close`` is
     called or the ``with`` block ends.
 
     >>> def sold(spark, topology, orders):

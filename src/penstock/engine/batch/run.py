@@ -107,7 +107,7 @@ def run_batch(
 
 
 def _owned(topology: Topology, application_id: str) -> tuple[Topology, dict[str, str]]:
-    """A topology with the topics of DataFrames as the application calls them, and these names by those of before."""
+    """A topology with the application's names for the topics of DataFrames, and these names by the previous ones."""
     owned = topology.owned_by(application_id)
     return owned, dict(zip(topology.frame_sources, owned.frame_sources, strict=True))
 

@@ -226,7 +226,7 @@ def progress_in(settings: Settings, checkpoint: str) -> str:
     if scheme in (None, "file", "gs", "abfs", "abfss"):
         return f"{spark_path(checkpoint)}/queries"
     raise ConfigError(
-        f"the checkpoint {masked(checkpoint)!r} is a URL that Spark does not write: say where the queries of "
+        f"the checkpoint {masked(checkpoint)!r} is a URL that Spark does not write. Say where the queries of "
         "DataFrames and tables keep their progress, with "
         'query_checkpoint="abfss://container@account.dfs.core.windows.net/folder" or another URL that Spark has'
     )

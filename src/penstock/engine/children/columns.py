@@ -19,7 +19,7 @@ from penstock.serdes.arrow_columns import column_of, column_type
 from penstock.serdes.windowed import WindowedSerde
 
 DELETED = "__deleted"
-"""The column of an upsert that says of a row that it is to go."""
+"""The column of an upsert that marks deleted rows."""
 
 _RAW = ("topic", "partition", "offset", "timestamp")
 _WINDOW = ("window_start", "window_end")
@@ -28,12 +28,12 @@ _TIME = pa.timestamp("us", tz="UTC")
 
 @dataclass(frozen=True)
 class TableColumns:
-    """What records become in a table: structs become their fields, and a windowed key its key, start and end.
+    """The columns of records in a table: structs become their fields, and a windowed key its key, start and end.
 
     Attributes:
         keys: the columns that come of the key.
-        values: those that come of the value.
-        time: that of the record's time, if there is to be one.
+        values: the columns that come of the value.
+        time: the column of the record's time, if the table has one.
     """
 
     key: Serde
@@ -69,7 +69,7 @@ class TableColumns:
 
     @property
     def schema(self) -> Any:
-        """The columns, as Spark has them; an upsert has ``DELETED`` besides."""
+        """The columns, as Spark has them; an upsert also has ``DELETED``."""
         fields = [*self.keys, *self.values, *([] if self.time is None else [pa.field(self.time, _TIME)])]
         return from_arrow_schema(pa.schema([*fields, *([pa.field(DELETED, pa.bool_())] if self.is_upsert else [])]))
 

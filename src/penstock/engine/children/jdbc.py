@@ -1,10 +1,10 @@
 """A topic into a table of a database: the rows of a micro-batch and its number in one transaction.
 
-Spark's tasks write the rows into a table beside the target; that may be done twice, since each batch begins it anew.
-Then one connection of the driver takes over: in one transaction it notes the batch's number under the query's id in
-``penstock_batches``, and moves the rows over. The number is noted first, by an update that locks the note's row, so of
-two that do the same batch one waits and then finds it done. So each batch is in the table once and whole, whatever is
-killed; readers that see committed rows only see all of a batch or nothing.
+Spark's tasks write the rows into a table beside the target; that may happen twice, since each batch empties this table
+first. Then one connection of the driver takes over: in one transaction it notes the batch's number under the query's
+id in ``penstock_batches``, and moves the rows over. The number is noted first, by an update that locks the note's row,
+so of two that do the same batch one waits and then finds it done. So each batch is in the table once and whole,
+whatever is killed; readers that see committed rows only see all of a batch or nothing.
 """
 
 from __future__ import annotations

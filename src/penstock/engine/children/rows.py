@@ -1,4 +1,4 @@
-"""The rows of a DataFrame as records: their columns, what becomes of a change feed, and their order.
+"""The rows of a DataFrame as records: their columns, their order, and the rows of a change feed.
 
 A micro-batch has no order: Spark cuts its input as it likes. Rows are taken by their times, or as ``order`` says, those
 of one partition of the topic by one task of Spark; so nothing is late because of how Spark has cut its input. Of a
@@ -35,7 +35,7 @@ class Rows:
     """How rows of a DataFrame become records.
 
     Attributes:
-        method: who asks, for messages.
+        method: the calling method, for messages.
         schema: the columns key, value, timestamp and headers, those that there are, as Arrow has them.
         chosen: which of them is what.
         words: the columns key and value in Spark's own words.
@@ -78,7 +78,7 @@ class Rows:
         )
 
     def topic(self, name: str, partitions: int) -> TopicInfo:
-        """What a topic of the rows is made as."""
+        """Return the description of a new topic for the rows."""
         return self.chosen.topic(name, partitions, self.schema, self.words)
 
     @property
@@ -119,7 +119,7 @@ class Rows:
         return [*source.keys, *(name for name in names if name not in source.keys)]
 
     def _of_batch(self, frame: Any) -> Source:
-        """What the batch engine calls such a DataFrame, whose rows it places in the same way."""
+        """Return the batch engine's description of such a DataFrame, whose rows it places in the same way."""
         source, used = self.source, self._used(frame)
         chosen = Chosen(self.method, source.key, source.value, source.timestamp, source.timestamp_unit, source.headers)
         return Source(source.name, frame, chosen, written_schema(frame.schema, used), source.order[1], source.order[0])

@@ -1,9 +1,9 @@
 """A topic into a table: appended by Spark's own sinks, or merged by key, each micro-batch once.
 
-Which records are in a micro-batch stands in the query's progress before it is written: so a batch that Spark repeats is
-the same one. What makes it count once is the target's: Delta and Iceberg keep the query and the number of the batch,
-files of Parquet are listed in ``_spark_metadata``, a database has them in a table beside (``jdbc.py``), and a merge of
-the newest values of keys comes to the same rows when it is done twice.
+Spark records the range of a micro-batch in the query's progress before the batch is written, so a repeated batch has
+the same records. The target makes it count once. Delta and Iceberg keep the query and the number of the batch. Parquet
+lists its files in ``_spark_metadata``. A database keeps the number in a table beside the target (``jdbc.py``). A merge
+of the newest values of keys gives the same rows when it is repeated.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SinkQuery(Query):
         self._columns = TableColumns.of(*types, target)
 
     def check(self, session: Any) -> None:
-        """Raise ``ConfigError`` when the table is there and lacks columns, or cannot do what is asked for."""
+        """Raise ``ConfigError`` when the table is there and lacks columns, or does not support the request."""
         there = self._table(session)
         if there is None:
             return
@@ -58,7 +58,7 @@ class SinkQuery(Query):
             )
 
     def _table(self, session: Any) -> Any:
-        """The table as it is; None where there is none yet."""
+        """The table, or None if it does not exist yet."""
         target = self._target
         if target.table is not None:
             return session.table(target.table) if session.catalog.tableExists(target.table) else None

@@ -63,15 +63,15 @@ class SourceQuery(Query):
         has_begun = read_text(self.session, f"{self.place}/metadata") is not None
         if not log.exists(topic) and has_begun:
             raise ConfigError(
-                f"DataFrame {self._source.name!r}: topic {topic!r} is gone, but its query has gone on from there: the "
-                f"rows of before would be missing. Remove {self.place} to read the DataFrame from its beginning again. "
+                f"DataFrame {self._source.name!r}: topic {topic!r} is gone, but its query has read rows into it: these "
+                f"rows would be missing. Remove {self.place} to read the DataFrame from its beginning again. "
                 "Nothing was started"
             )
         if log.exists(topic) and not has_begun and any(log.end_offsets(topic)):
             raise ConfigError(
                 f"DataFrame {self._source.name!r}: topic {topic!r} has records, but the progress of its query, "
                 f"{self.place}, is gone: its rows would come a second time. Restore that folder; or remove the topic "
-                f"(penstock topics rm {topic}) to process all rows anew under another application id. Nothing was "
+                f"(penstock topics rm {topic}) to process all rows again under another application id. Nothing was "
                 "started"
             )
         new = self._rows.topic(topic, wanted or partitions)
@@ -101,7 +101,7 @@ class SourceQuery(Query):
 
 
 def writing(place: Place, topic: str, rows: Rows, is_placed: bool) -> Any:
-    """What writes the rows of a task of Spark, and tells of the segments.
+    """Return the function that writes the rows of a task of Spark, and reports the segments.
 
     Args:
         is_placed: whether the rows say in which partition they are; else that decides for those without a key.

@@ -12,7 +12,7 @@ from penstock.plan.options import Options, option
 
 
 class GroupOperation(Enum):
-    """What becomes of a member of a consumer group when an application stops (KIP-1153, KIP-1284)."""
+    """The fate of a member of a consumer group when an application stops (KIP-1153, KIP-1284)."""
 
     DEFAULT = "default"
     """As the group's protocol has it."""
@@ -62,7 +62,7 @@ class CloseOptions(Options):
 
 
 def timeout_of(given: Duration | CloseOptions | GroupOperation | None) -> float | None:
-    """Return the seconds to wait of what ``stop`` was given; None for as long as it takes.
+    """Return the seconds that ``stop`` waits at most; None to wait until it is done.
 
     >>> timeout_of("2 s"), timeout_of(CloseOptions.timeout("3 s")), timeout_of(CloseOptions.DEFAULT)
     (2.0, 3.0, None)

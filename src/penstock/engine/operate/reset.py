@@ -133,7 +133,7 @@ class Reset:
         for topic in self._wanted.topics:
             if topic not in self._sources:
                 raise ConfigError(
-                    f"application {self._start.application_id!r} does not read topic {topic!r}; it reads "
+                    f"application {self._start.application_id!r} does not read topic {topic!r}; it reads these topics: "
                     f"{', '.join(sorted(self._sources)) or 'none'}. Nothing was changed"
                 )
         self._check_partitions()

@@ -26,10 +26,16 @@ def check_arguments(application_id: Any, spark: Any, trigger: Any, slots: Any, o
         except ConfigError as error:
             raise ConfigError(f"start: {error}; or {AVAILABLE_NOW!r} to process all present records and stop") from None
     if slots is not None and (isinstance(slots, bool) or not isinstance(slots, int) or slots < 1):
-        raise ConfigError(f"start: slots is a number of processes from 1 on, got {show(slots)}")
+        raise ConfigError(
+            f"start: slots is a number of processes, an int of at least 1; got {show(slots)} of type "
+            f"{type(slots).__name__}"
+        )
     check_callable(on_progress, "start: on_progress", "(progress), called after every commit")
     if spark is not None and not hasattr(spark, "readStream"):
-        raise ConfigError(f"start: spark is a SparkSession, got {show(spark)} of type {type(spark).__name__}")
+        raise ConfigError(
+            f"start: spark is a SparkSession; got {show(spark)} of type {type(spark).__name__}; make one with "
+            "SparkSession.builder.getOrCreate(), or leave spark= out"
+        )
 
 
 def settings_of(application_id: str, given: dict[str, Any]) -> Settings:

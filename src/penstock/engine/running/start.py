@@ -50,7 +50,7 @@ def start(
     """Run a topology, on Spark or in processes of this machine.
 
     Args:
-        topology: what to run.
+        topology: the topology to run.
         application_id: names the application: its folder, its internal topics, its job in Spark.
         log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default the one of the settings.
         spark: the session to run on; by default the active one, else a new local one.
@@ -62,7 +62,7 @@ def start(
         on_engine: called when nothing was found that stands in the way, with a line that says what runs it, and why.
         state_restore_listener: is told how restores go on, from the first one on.
         state_listener: is told of every change of the application's state.
-        uncaught_exception_handler: is asked what to do when an error is about to stop the application.
+        uncaught_exception_handler: is called when an error is about to stop the application, and returns how to react.
         rename: the new names of stores whose names have changed, by the old ones.
         drop: the stores and topics that the topology no longer has, and that are dropped.
         page: where it is shown meanwhile; ``penstock run`` tells it.

@@ -1,4 +1,4 @@
-"""What is known of the queries of Spark that belong to a program: who looks on reads it in the checkpoint.
+"""The state of the Spark queries of a program, which views read in the checkpoint.
 
 It is one small file, whose name is the time at which it was written. A program writes it when a query begins, fails or
 ends, and every few seconds while rows come.
@@ -28,7 +28,7 @@ class Child(msgspec.Struct, frozen=True, kw_only=True):
     """A query of Spark that brings rows of a DataFrame in, or takes results out into a table.
 
     Attributes:
-        name: what the program calls it.
+        name: its name in the program.
         topic: the topic that it writes, or reads.
         table: the table that it writes; empty where a DataFrame comes in.
         state: ``running``, ``failed``, or ``ended`` where the program has.

@@ -31,7 +31,7 @@ def key_metadata(
     """Return where the rows of a key are in a store.
 
     Args:
-        partitioner: what placed the store's records, if it was not Kafka's partitioner. It gets None for the value.
+        partitioner: the partitioner of the store's records, if it was not Kafka's. It gets None for the value.
         headers: for a partitioner that takes them (KIP-1321).
 
     Raises:

@@ -62,9 +62,9 @@ def make_known(spark: Any) -> None:
 
 
 class PenstockSource(DataSource):
-    """Options: ``topic``, ``log`` (a folder or ``kafka://host:port``, by default that of the settings); for reading
-    those of ``READ_OPTIONS``, and ``typed``: "true" gives keys and values as what they are, text and JSON as text; for
-    writing ``partitions`` of a new topic. docs/dataframes.md has each.
+    """Options: ``topic``, and ``log`` (a folder or ``kafka://host:port``, by default that of the settings). Reading has
+    ``READ_OPTIONS``, and ``typed``: "true" gives keys and values their types, with JSON as text. Writing has
+    ``partitions`` of a new topic. docs/dataframes.md has each.
 
     A batch of a streaming query is in the topic once, however often Spark repeats it: it is known by the query's id and
     its number.

@@ -164,6 +164,6 @@ class Database:
         self._connection.commit()
 
     def close(self) -> None:
-        """Let go of it; what was not committed is taken back."""
+        """Close the connection; uncommitted changes are rolled back."""
         self._connection.rollback()
         self._connection.close()

@@ -32,6 +32,7 @@ from penstock.log.file.upkeep import Upkeep
 from penstock.log.file.watch import watch
 from penstock.log.records import Records, first_at
 from penstock.log.watch import TopicWatch
+from penstock.messages import nearest
 from penstock.storage import LocalStorage, Storage
 from penstock.topic_names import check_topic_name, is_topic_name
 
@@ -331,8 +332,8 @@ class FileLog(Log):
 
     def _not_found(self, name: str) -> TopicNotFoundError:
         others = self.topics()
-        there = f"the topics are {', '.join(others)}" if others else "there are no topics yet"
+        there = f"the topics are {', '.join(others)}{nearest(name, others)}" if others else "there are no topics yet"
         return TopicNotFoundError(
-            f"topic {name!r} does not exist in {self.root}: {there}; make it with "
+            f"topic {name!r} does not exist in {self.root.absolute()}: {there}; make it with "
             f"`penstock topics create {name}` or by producing into it"
         )

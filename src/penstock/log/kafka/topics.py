@@ -23,6 +23,7 @@ from penstock.errors import LogError, TopicExistsError, TopicNotFoundError
 from penstock.log.contract.topics import NO_LIMIT, TopicInfo
 from penstock.log.kafka.client import Clients
 from penstock.log.kafka.limits import FOREVER, USUAL_REQUEST_BYTES, Limits, limits_of
+from penstock.messages import nearest
 
 _UNKNOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 _SETTINGS = {"retention_ms": "retention.ms", "retention_bytes": "retention.bytes"}
@@ -150,7 +151,7 @@ class KafkaTopics:
     def not_found(self, name: str) -> TopicNotFoundError:
         """Return the error for a topic that does not exist."""
         others = self.names()
-        there = f"the topics are {', '.join(others)}" if others else "there are no topics yet"
+        there = f"the topics are {', '.join(others)}{nearest(name, others)}" if others else "there are no topics yet"
         return TopicNotFoundError(
             f"topic {name!r} does not exist in {self._clients.cluster.url}: {there}; make it with "
             f"`penstock topics create {name}` or Kafka's own tools"

@@ -37,7 +37,7 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True)
 class Known:
-    """What the topology knows about keys and values."""
+    """The facts of the topology about keys and values."""
 
     makers: Mapping[str, Made] = field(default_factory=dict)
     """By step: the functions that made the keys and values it receives."""

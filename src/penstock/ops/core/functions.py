@@ -96,7 +96,7 @@ class Caller:
         return result
 
     def _mask(self, mask: Any) -> Any:
-        """What a columnar predicate returned, as an array of booleans; a null is false."""
+        """Return the result of a columnar predicate as an array of booleans; a null is false."""
         try:
             return (mask if isinstance(mask, pa.ChunkedArray) else pa.array(mask)).cast(pa.bool_()).fill_null(False)
         except pa.ArrowException as error:

@@ -67,7 +67,7 @@ class TaskFacts:
     replays: bool = False
     """True if a record may be processed a second time, on state that it has changed already."""
     known: Known = field(default_factory=Known)
-    """What the topology knows about keys and values, for error messages."""
+    """The facts of the topology about keys and values, for error messages."""
     looked_up: frozenset[str] = frozenset()
     """The stores whose writes operators note in ``ChunkNotes.written`` or ``prior``."""
     looked_up_as_of: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""What a windowed step does with each record, for those who watch it: ``driver.timeline`` and ``penstock why``."""
+"""The decisions of a windowed step about each record, for ``driver.timeline`` and ``penstock why``."""
 
 from __future__ import annotations
 

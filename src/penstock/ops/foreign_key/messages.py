@@ -41,7 +41,7 @@ class Instruction(IntEnum):
     DELETE_KEY_AND_PROPAGATE = 1
     """Forget the subscription, and respond with null."""
     PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE = 2
-    """Subscribe, and respond with the right value, or with null if there is none."""
+    """Subscribe, and respond with the right value, or with null."""
     PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE = 3
     """Subscribe, and respond with the right value if there is one."""
     SUPERSEDE = 4

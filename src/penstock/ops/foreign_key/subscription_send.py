@@ -63,7 +63,7 @@ class SubscriptionSend(Operator):
         out.emit(self._subscriptions(batch, old, new))
 
     def _extracted(self, caller: Caller, batch: Batch, values: Column) -> tuple[Binary, BoolArray]:
-        """The foreign keys of some values, null where there is none; and True for the rows whose function did not
+        """The foreign keys of some values, null for a row without one; and True for the rows whose function did not
         fail."""
         present, part = present_rows(batch, values)
         kept, found = caller.written_column(part, self._foreign_key)

@@ -7,7 +7,7 @@ from penstock.ops.core.context import Context
 
 
 def only_latest(node: str, context: Context, batch: Changes, is_versioned: bool) -> Changes:
-    """Return a versioned table's changes without those that are not the latest of their keys, which are dropped."""
+    """Return the changes of a versioned table that are the latest of their keys; the others are dropped."""
     if batch.latest is None or not is_versioned:
         return batch
     context.drop(node, batch.position[~batch.latest], "out-of-order")

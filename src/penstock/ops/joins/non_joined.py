@@ -74,7 +74,7 @@ class Arrivals(NamedTuple):
 
 
 class Waits(NamedTuple):
-    """The outcome for a chunk's records without partners, and for those that were waiting already."""
+    """The outcome for records without partners: those of the chunk, and the waiting ones."""
 
     immediate: BoolArray
     """True for records that do not wait because their window has passed already."""
@@ -132,7 +132,7 @@ class Waiting:
         self._gone: list[_Gone] = []
 
     def go_through(self, arrivals: Arrivals, partners: Partners) -> Waits:
-        """Let records wait, remove those that found a partner, and emit those that have waited long enough."""
+        """Let records wait, remove the records with a partner, and emit the records that have waited long enough."""
         left, right = (shifted(arrivals.times, reach) for reach in (self._reach.left, self._reach.right))
         until = np.maximum(np.where(arrivals.is_left, left, right), 0)
         immediate = arrivals.is_single & (until < arrivals.stream_time)

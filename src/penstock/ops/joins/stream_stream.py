@@ -232,7 +232,7 @@ class StreamJoin(TwoSided):
     def _results(
         self, rows: _Rows, matches: Matches, alone: BoolArray, waits: Waits, loaded: list[Entries]
     ) -> Batch | None:
-        """All results: at each record, first those that have waited long enough, then the record's own."""
+        """All results: at each record, first the results that have waited long enough, then the record's own."""
         values = _Values(rows.data, loaded, waits.data)
         waited, matched = _Results.waited(waits, values.first_waiting), _Results.matched(rows, matches)
         results = waited.join(matched, _Results.alone(rows, np.flatnonzero(alone)))

@@ -25,7 +25,7 @@ class VersionTimes:
         self._stores = stores
 
     def next(self, batch: Batch) -> IntArray:
-        """The first such time after each record's time; ``FOREVER`` if there is none."""
+        """The first such time after each record's time, or ``FOREVER``."""
         first = np.full(len(batch), FOREVER, np.int64)
         rows, times = self._between(batch, first, only_first=True)
         np.minimum.at(first, rows, times)

@@ -76,7 +76,7 @@ class PunctuationQueue:
             heapq.heappush(self._queue, _Due(punctuation.at, punctuation.number, punctuation))
 
     def next_at(self) -> int | None:
-        """The time of the next call; None if there is none."""
+        """The time of the next call, or None."""
         while self._queue and self._queue[0].punctuation.is_cancelled:
             heapq.heappop(self._queue)
         return self._queue[0].at if self._queue else None

@@ -27,7 +27,8 @@ class FlatMap(Operator):
             arguments.insert(0, batch.key.decoded())
         batch, results = self._caller.rows(batch, *arguments, iterated=True)
         expected = "values to iterate over" if self._key is None else "pairs (key, value) to iterate over"
-        way = "for one result return [result], for none []; a text is not taken apart"
+        one = "[result]" if self._key is None else "[(key, value)]"
+        way = f"for one result return {one}, for none []; a text is not taken apart"
         batch, results = self._caller.check(batch, results, _is_iterable, expected, way)
         batch, lists = self._caller.each(list, batch, results)  # runs a generator
         if self._key is not None:

@@ -116,7 +116,7 @@ def process_updates(limits: Limits, work: Work, before: Before, held: Recorded) 
     """Process the updates of a chunk.
 
     Args:
-        before: the loaded entries; at least those that are due.
+        before: the loaded entries; at least all entries that are due.
         held: the total size of the buffer.
     """
     count = len(work.codes)

@@ -43,12 +43,12 @@ UPDATE = np.dtype(
 )
 """An update of a table.
 
-time: of the entry that it makes if its key is not held.
-expiry: stream time at the update, minus the time to wait.
-nbytes: the bytes that it counts; afterwards including its entry's prior value.
-key: the number of its key.
-old, old_bytes: the number of the previous value, ``NONE`` for none, and its length.
-prior: set by the rules: the number of the value before its entry.
+- time: of the entry that it makes if its key is not held.
+- expiry: stream time at the update, minus the time to wait.
+- nbytes: the bytes that it counts; afterwards including its entry's prior value.
+- key: the number of its key.
+- old, old_bytes: the number of the previous value, ``NONE`` for none, and its length.
+- prior: set by the rules: the number of the value before its entry.
 """
 
 BUFFER_KEY = np.dtype([("time", "i8"), ("rank", "i4"), ("key", "i4")], align=True)

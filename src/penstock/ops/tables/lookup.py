@@ -1,6 +1,6 @@
 """Look-ups in tables, as of a record's place in the processing order.
 
-The values of a table without a store are computed from the tables before it, back to those that have one.
+The values of a table without a store are computed from the tables before it, back to the tables with a store.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Sent(Enum):
     """
 
     IN_TURN = 1
-    """While a commit sends updates, only those that were sent already."""
+    """While a commit sends updates, only the updates sent already."""
     AT_ONCE = 2
     """All updates of the commit from the first one on, as in Kafka Streams: for results whose old values no step
     needs."""

@@ -35,7 +35,7 @@ class VersionedTableStore:
         self._sends_old = sends_old
 
     def write(self, batch: Batch, skips_repeated_deletions: bool = False, old: Column | None = None) -> Changes | None:
-        """Write new versions. Return the changes of those that are not too old."""
+        """Write new versions. Return the changes of the versions that are not too old."""
         if not len(batch):
             return None
         if skips_repeated_deletions and batch.value.encoded().null_count:

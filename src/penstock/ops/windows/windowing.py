@@ -149,7 +149,7 @@ class OfUser(Windowing):
         return self._windows.ends.all_of(start)
 
     def _starts(self, time: int) -> list[int]:
-        """The starts of the windows at a time, whose ends are those that are known by their starts."""
+        """The starts of the windows at a time, whose ends follow from their starts."""
         spans = self._windows.spans(time)
         for start, end in spans:
             known = self._windows.ends.of(start)

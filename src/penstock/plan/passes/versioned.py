@@ -1,7 +1,7 @@
 """Finds the versioned tables (KIP-914).
 
-A table is versioned if it is kept in a versioned store, if it is a filtered or mapped versioned table without a new
-materialization, or if it is a complete join of two versioned tables. Aggregations, other joins and ``to_table`` do not
+Three kinds of tables are versioned: a table in a versioned store, a filtered or mapped versioned table without a new
+materialization, and a complete join of two versioned tables. Aggregations, other joins and ``to_table`` do not
 inherit versions: their results are versioned only in a versioned store of their own.
 """
 

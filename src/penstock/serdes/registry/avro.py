@@ -34,9 +34,9 @@ class Avro(TextSchemaSerde):
     Args:
         subject: under which the schemas are registered, usually ``"<topic>-value"``.
         registry: its URL, or a :class:`SchemaRegistry`; by default the setting ``schema_registry``.
-        schema: what is written, and what is read into: text, a ``Path`` of a file, or a dict.
+        schema: the schema for writing and reading: text, a ``Path`` of a file, or a dict.
         version: the version of the subject to take instead.
-        type: what values are: dicts, or a dataclass or ``msgspec.Struct`` with the fields of the schema.
+        type: the type of values: dicts, or a dataclass or ``msgspec.Struct`` with the fields of the schema.
         register: whether the schema is registered if it is not yet; else an unknown one is an error.
 
     Raises:

@@ -59,7 +59,7 @@ class RegistryClient:
             raise ConfigError(f"schema registry {place.url}: {error}") from None
 
     def by_id(self, number: int) -> Any:
-        """The schema with an id; raises ``SerdeError`` if there is none."""
+        """The schema with an id; raises ``SerdeError`` if it does not exist."""
         what = f"cannot get schema {number}"
         return self.asked(lambda: self.confluent.get_schema(number), what, {_NOT_FOUND: (SerdeError, "it has no such")})
 

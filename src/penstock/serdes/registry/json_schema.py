@@ -29,10 +29,10 @@ class JsonSchema(TextSchemaSerde):
     Args:
         subject: under which the schemas are registered, usually ``"<topic>-value"``.
         registry: its URL, or a :class:`SchemaRegistry`; by default the setting ``schema_registry``.
-        schema: what values are to be: text, a ``Path`` of a file, or a dict.
+        schema: the schema of values: text, a ``Path`` of a file, or a dict.
         version: the version of the subject to take instead.
-        type: what values are read into: ``dict``, a dataclass, or whatever :class:`JsonSerde` reads; fields that were
-            added have the defaults of the class.
+        type: the type of values that are read: ``dict``, a dataclass, or whatever :class:`JsonSerde` reads; fields
+            that were added have the defaults of the class.
         register: whether the schema is registered if it is not yet; else an unknown one is an error.
         validate: whether values are checked.
 

@@ -54,7 +54,7 @@ class SchemaRegistry:
                 )
 
     def options(self, environment: Mapping[str, str] | None = None) -> dict[str, str]:
-        """All options with their values, the secret ones too: for the client and nobody else.
+        """All options with their values, the secret ones too: only for the client.
 
         Raises:
             ConfigError: a variable or a file for a value is missing.

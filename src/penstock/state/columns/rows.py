@@ -128,7 +128,7 @@ class RowTable:
         )
 
     def find(self, keys: Keys) -> IntArray:
-        """The row of each key; -1 if there is none."""
+        """The row of each key, or -1."""
         hashes = keys.row_hashes
         rows, at = self._index.find(hashes, self._index.home(hashes))
         ask = np.flatnonzero(rows >= 0)
@@ -141,7 +141,7 @@ class RowTable:
         return rows
 
     def find_one(self, key: bytes, time: int | None = None) -> int:
-        """The row of one key; -1 if there is none. For many keys ``find`` is faster."""
+        """The row of one key, or -1. For many keys ``find`` is faster."""
         hash_ = hash64_one(key)
         for row in self._index.find_one(hash_ if time is None else hash64_pair_one(hash_, time)):
             if self._keys.item(row) == key and (time is None or self._times.item(row) == time):

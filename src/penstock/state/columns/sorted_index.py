@@ -59,7 +59,7 @@ class SortedIndex:
             )
 
     def after(self, hashes: HashArray, times: IntArray) -> IntArray:
-        """For each hash, the row with the lowest time after the given one; -1 if there is none."""
+        """For each hash, the row with the lowest time after the given one, or -1."""
         found = np.full(len(hashes), -1, np.int64)
         ends = np.full(len(hashes), FOREVER, np.int64)
         for run in self._runs:

@@ -178,7 +178,7 @@ class TimeOrderedBuffer(WindowStore):
     # --- reading and writing -------------------------------------------------------------------------------------
 
     def held(self, keys: Keys, times: IntArray) -> tuple[IntArray, Values]:
-        """The time and the value of each key's entry; -1 and null if there is none.
+        """The time and the value of each key's entry, or -1 and null.
 
         Args:
             times: the time of each key, if keys determine times.

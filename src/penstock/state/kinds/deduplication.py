@@ -33,7 +33,7 @@ class Entries(NamedTuple):
 class DeduplicationSegment(SegmentRows):
     """The entries of one stretch of time, by id alone.
 
-    The times of all entries are in memory, and so are the hashes of ids that are only on disk. A new id is therefore
+    The times of all entries are in memory. The hashes of ids that are only on disk are in memory, too, so a new id is
     recognised without reading the disk. Most ids are new in most segments, and a filter alone recognises most of these.
     """
 

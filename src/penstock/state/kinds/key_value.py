@@ -91,7 +91,7 @@ class KeyValueStore(StateStore):
         return self._piece.prefix_scan(prefix, reverse)
 
     def approximate_num_entries(self) -> int:
-        """The number of rows; approximate for those that are only on disk."""
+        """The number of rows; approximate for rows that are only on disk."""
         return self._piece.approximate_num_entries()
 
     def rows(self) -> Iterator[Row]:

@@ -95,7 +95,7 @@ class PackedStore(SlottedStore):
         return Loaded(Keys(keys.data), entries.take(inside))
 
     def write(self, loaded: Loaded, removed: BoolArray, new: Entries, unseen_from: int | None = None) -> None:
-        """Remove loaded entries and put new ones; those that are not visible are discarded."""
+        """Remove loaded entries and put new ones; invisible entries are discarded."""
         old = loaded.entries
         slot_of_old, slot_of_new = self._slots(old.first), self._slots(new.first)
         slots = np.concatenate([slot_of_old, slot_of_new])

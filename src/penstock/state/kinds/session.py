@@ -153,7 +153,7 @@ class SessionStore(PackedStore):
         return self.find_sessions(key, 0, MAX_MS, reverse)
 
     def fetch_session(self, key: bytes, start: int, end: int) -> bytes | None:
-        """The value of one session; None if there is none."""
+        """The value of one session, or None."""
         first = max(end, self.earliest_visible, 0)
         return next((value for _, (_, s, value) in self.entries_of(key, first, end) if s == start), None)
 

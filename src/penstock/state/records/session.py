@@ -30,7 +30,7 @@ _ROWS_AT_ONCE = 100_000
 
 
 class _Sessions:
-    """The known sessions of a key: all that end at ``since`` or later, and those that were put."""
+    """The known sessions of a key: all that end at ``since`` or later, and the put ones."""
 
     __slots__ = ("held", "order", "since")
 
@@ -105,7 +105,7 @@ class SessionRecords(RecordView[EngineStore], SessionStore[Any, Any]):
         return self._find_in_range(low, high, earliest_end, latest_start, reverse=True)
 
     def fetch_session(self, key: Any, start: Time, end: Time) -> Any:
-        """The aggregate of one session; None if there is none."""
+        """The aggregate of one session, or None."""
         first, last = bound(start), bound(end)
         if last <= self._expired and self._is_open:
             self._check(key)

@@ -1,8 +1,8 @@
 """Transactions on the stores of processors: writes that take effect together, or not at all (KIP-892).
 
-A transaction is part of the commit of its task: what it commits is in the store at once, and durable with the commit.
-Its own writes go to a store of the same kind that lies above the store's rows, so every read sees what it would see if
-they were written. At its commit they are made again in the store itself, in their order.
+A transaction is part of the commit of its task: its commit puts its writes into the store at once, and the task's
+commit makes them durable. Until then, its writes are in a store of the same kind above the store's rows, so its reads
+see them as if they were written. At its commit, they are made again in the store itself, in their order.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class _Write(NamedTuple):
 class RecordTransaction(AbstractTransaction[Any]):
     """A transaction of a store that a processor has.
 
-    It sees what is in the store, the commits of other transactions included, and its own writes above that. Nobody else
-    sees these before its commit. It can be used while its store can, and is committed with its task at the latest.
+    It sees the rows of the store, with the commits of other transactions, and its own writes above these. Other readers
+    see its writes after its commit. It can be used while its store can, and is committed with its task at the latest.
 
     >>> from penstock.serdes import INT, STR
     >>> from penstock.state.records import record_view
@@ -59,11 +59,11 @@ class RecordTransaction(AbstractTransaction[Any]):
         super().__init__(view)
         self._writes: list[_Write] = []
         self._places: set[tuple[Any, ...]] = set()
-        """What it has written, each row once."""
+        """Its written rows, each once."""
         self._own: RecordView[Any] | None = None
         """The store above the rows of ``store``."""
         self._seen: tuple[int, ...] = ()
-        """The state of ``store`` that ``_own`` lies above."""
+        """The state of ``store`` below ``_own``."""
 
     @property
     def approximate_num_uncommitted_entries(self) -> int:

@@ -51,8 +51,8 @@ class VersionedRecords(RecordView[VersionedStore], VersionedKeyValueStore[Any, A
         """Puts at the end of their key's history: their outcome is known before they are in the store."""
 
     def get(self, key: Any, as_of: Time | None = None) -> VersionedRecord[Any] | None:
-        """The latest version of a key, or the one that was valid at a time; None if there is none, or if the history
-        does not reach back so far."""
+        """The latest version of a key, or the one that was valid at a time; None without such a version, or if the
+        history does not reach back so far."""
         self._check(key)
         at = self._keys.hold(key)
         time = None if as_of is None else bound(as_of)

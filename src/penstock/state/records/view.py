@@ -80,7 +80,7 @@ class RecordView(StateStore, Generic[S]):
         """Do nothing: the engine closes the store with its task."""
 
     def commit(self, changelog_offsets: ChangelogOffsets) -> None:
-        """Commit the open transactions, the oldest first. What is in the store is durable with the commit of its task.
+        """Commit the open transactions, the oldest first. The store's rows are durable with the commit of its task.
 
         Args:
             changelog_offsets: none: the engine keeps them, with the commit of the task.
@@ -110,14 +110,14 @@ class RecordView(StateStore, Generic[S]):
 
     @property
     def isolation_level(self) -> IsolationLevel:
-        """What transactions see of each other, and queries of what is not committed."""
+        """How much transactions see of each other, and queries of uncommitted rows."""
         context = self._store._context
         return IsolationLevel.READ_COMMITTED if context is None else context.isolation_level
 
     def new_transaction(self) -> AbstractTransaction[Any]:
         """A new transaction of this store, inside the commit of its task: commit it, or close it, which undoes it.
 
-        What is still open when the task commits is committed with it.
+        The task's commit also commits a transaction that is still open.
         """
         self._check_open()
         made = self.begin_transaction()
@@ -294,7 +294,7 @@ class KeyValueIterator(Iterator[T]):
         return next(self._rows)
 
     def peek_next_key(self) -> Any:
-        """The key of the next row, which stays in place; raises ``StopIteration`` if there is none."""
+        """The key of the next row, which stays in place; raises ``StopIteration`` at the end."""
         if not self._next:
             self._next.append(next(self))
         return self._next[0][0]  # type: ignore[index]

@@ -304,7 +304,7 @@ class DuplicateWindowRecords(WindowRecords):
         self._puts: list[tuple[Any, Any, int]] = []
 
     def get(self, key: Any, window_start: int) -> Any:
-        """The last value that was put for one window of a key; None if there is none."""
+        """The last value that was put for one window of a key, or None."""
         return next((value for _, value in self.backward_fetch(key, window_start, window_start)), None)
 
     def _fetch(self, key: Any, time_from: Time, time_to: Time, reverse: bool) -> KeyValueIterator[tuple[int, Any]]:

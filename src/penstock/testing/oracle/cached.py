@@ -198,7 +198,7 @@ def _may_show_expired(case: Spec, step: Spec) -> bool:
 
 
 def _unexpired(case: Spec, store: str, rows: list[Any], ours: list[Any]) -> list[Any]:
-    """Return the rows of a store without those that are not ours and may have expired."""
+    """Return the rows of a store, without rows of Kafka Streams alone that may have expired."""
     for step in case["topology"]:
         if store_of(step) == store and _is_cached(case, step):
             bound = "end" if windows_above(case, step)["type"] == "SessionWindows" else "start"

@@ -57,9 +57,9 @@ class Cut:
 
     def shows(self, case: Spec, outcome: Outcome) -> list[str]:
         """How a case's outcome differs from that without cuts. It is asked where a rule decides what may differ from
-        Kafka Streams: no rule says that cuts may show. Only caches do. What a topology writes into a topic of the log
-        that it also reads arrives there with a commit, so that commits show, and nothing else: it is compared with
-        itself with commits at the same places. A failed case has no outcome."""
+        Kafka Streams: no rule says that cuts may show. Only caches do. If a topology reads a topic of the log that it
+        also writes, its records arrive with a commit, so commits show. Such a case is compared with itself with commits
+        at the same places. A failed case has no outcome."""
         caches = bool(int(case.get("config", {}).get("statestore.cache.max.bytes", 0)))
         if caches or outcome.error is not None:
             return []

@@ -62,7 +62,7 @@ class SessionFold(ABC):
 
     @abstractmethod
     def initial(self) -> Any:
-        """Return the initial aggregate; None if there is none."""
+        """Return the initial aggregate, or None."""
 
     @abstractmethod
     def add(self, key: Any, value: Any, aggregate: Any) -> Any:

@@ -120,7 +120,7 @@ class SessionAggregate(PackedAggregate):
         return Seen(self._node, batch, bounds.times, *windows)
 
     def _close(self, closing: Closing, batch: Batch, closed_at: IntArray, outcome: Outcome) -> Changes | None:
-        """The results of the sessions that the records close: those in the store, and those that were removed later."""
+        """The results of the sessions that the records close: the stored ones, and the ones removed later."""
         if not closing.is_due():
             return None
         closed_before = closing.closed_before

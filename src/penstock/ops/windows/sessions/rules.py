@@ -24,20 +24,20 @@ RECORD = np.dtype(
 )
 """A record of a chunk.
 
-owner: the number of its key.
-closed_at: the close time at the record; sessions that end before it are closed.
-visible_from: sessions that end before it are no longer visible when the record arrives.
-stored_from: sessions that end before it are no longer stored after the record.
-start, end: the session that it makes, or would make if it was not closed.
-is_late: true if that session is closed.
+- owner: the number of its key.
+- closed_at: the close time at the record; sessions that end before it are closed.
+- visible_from: sessions that end before it are no longer visible when the record arrives.
+- stored_from: sessions that end before it are no longer stored after the record.
+- start, end: the session that it makes, or would make if it was not closed.
+- is_late: true if that session is closed.
 """
 
 SESSION = np.dtype([(name, "i8") for name in ("start", "end", "count", "number", "seed")], align=True)
 """A session in its place.
 
-count: the number of its records.
-number: its place among the stored sessions or, after these, the number of the put.
-seed: the number of the session that it began with; of merged sessions, the one that existed first.
+- count: the number of its records.
+- number: its place among the stored sessions or, after these, the number of the put.
+- seed: the number of the session that it began with; of merged sessions, the one that existed first.
 """
 
 STRETCH = np.dtype([("first", "i8"), ("length", "i8")], align=True)

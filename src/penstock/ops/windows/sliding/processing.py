@@ -112,7 +112,7 @@ def process_records(
     """Process records in order until there are about ``most`` puts, but at least one record.
 
     Args:
-        records: what ``records_of`` gives.
+        records: the result of ``records_of``.
         batch: the same records.
         stored, keys, stream_time: as for ``windows_of``.
 

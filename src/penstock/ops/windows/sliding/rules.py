@@ -57,10 +57,10 @@ closed: the number of its windows that were closed.
 PLACE = np.dtype([("start", "i8"), ("latest", "i8"), ("count", "i8"), ("number", "i4"), ("is_put", "i1")], align=True)
 """A window in its place.
 
-latest: the time of its latest record, which is its timestamp.
-count: the number of its records.
-number: its permanent number; stored windows have the first ones.
-is_put: true if a record was put into it.
+- latest: the time of its latest record, which is its timestamp.
+- count: the number of its records.
+- number: its permanent number; stored windows have the first ones.
+- is_put: true if a record was put into it.
 """
 
 STRETCH = np.dtype([("first", "i8"), ("length", "i8")], align=True)
@@ -74,13 +74,13 @@ PUT = np.dtype(
 )
 """A record's put into a window.
 
-latest, count: of the window, after the put.
-place: of the window, if it existed.
-window: its number; ``NONE`` if it is too old for the store.
-source: for ``GO_ON`` the number of the other window. For ``COPY`` the number of what the record puts into the other
-    window; if that put does not come first, ``-1 -`` the number of the window.
-is_there: true if the window existed before.
-is_gone: true if a user function returned None, so that the window is removed.
+- latest, count: of the window, after the put.
+- place: of the window, if it existed.
+- window: its number; ``NONE`` if it is too old for the store.
+- source: for ``GO_ON`` the number of the other window. For ``COPY`` the number of the record's put into the other
+  window. If that put does not come first, ``-1 -`` the number of the window.
+- is_there: true if the window existed before.
+- is_gone: true if a user function returned None, so that the window is removed.
 """
 
 

@@ -98,7 +98,7 @@ class VersionedPuts:
         self._find_previous(order)
 
     def _look_up(self, order: IntArray) -> Found:
-        """Look up the store's next older version after the time of each put that is not simply the last."""
+        """Look up the store's next older version after the time of each put that is not the last one."""
         begins = np.where(self.has_latest, self.latest.timestamps, FOREVER)[self.codes]
         asked = order[self.times[order] < begins[order]]
         found = self.store.older(self.keys, self.codes[asked], self.times[asked])

@@ -31,7 +31,7 @@ def versions_as_of(
     puts: VersionedPuts | None = None,
     turns: IntArray | None = None,
 ) -> Binary:
-    """The value of each question's key that is valid at its time; null if there is none.
+    """The value of each question's key that is valid at its time, or null.
 
     Args:
         keys: the distinct keys of the questions.

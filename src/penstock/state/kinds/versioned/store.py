@@ -46,10 +46,10 @@ class Found(NamedTuple):
     """For each of several questions, the first older version of its key that ends after its time."""
 
     valid_to: IntArray
-    """The end of the version; ``FOREVER`` if there is none."""
+    """The end of the version, or ``FOREVER``."""
     valid_from: IntArray
     data: Binary
-    """The value; null for a deletion, and if there is none."""
+    """The value; null for a deletion, and without a version."""
 
     @property
     def exists(self) -> BoolArray:
@@ -94,8 +94,8 @@ class VersionedSegment(SegmentRows):
         return rows
 
     def after(self, keys: Keys, codes: IntArray, times: IntArray) -> IntArray:
-        """For each question (the number of a key, and a time), the row with the next end after the time; -1 if there is
-        none."""
+        """For each question (the number of a key, and a time), the row with the next end after the time, or
+        -1."""
         hashes = keys.hashes[codes]
         rows = self._fresh_index().after(hashes, times)
         asked = np.flatnonzero(rows >= 0)
@@ -211,7 +211,7 @@ class VersionedStore(SegmentedStore):
         return self._latest.look_up(keys)
 
     def latest_one(self, key: bytes) -> tuple[bytes, int] | None:
-        """The latest value of one key and its start; None if there is none."""
+        """The latest value of one key and its start, or None."""
         return self._latest.get_one(key)
 
     def put_latest(self, keys: Keys, values: Values) -> None:
@@ -291,7 +291,7 @@ class VersionedStore(SegmentedStore):
         return before
 
     def get_one(self, key: bytes, as_of: int | None = None) -> VersionRow | None:
-        """The latest version of a key, or the one that was valid at a time; None if there is none."""
+        """The latest version of a key, or the one that was valid at a time, or None."""
         latest = self._latest.get_one(key)
         if latest is not None and (as_of is None or latest[1] <= as_of):
             return VersionRow(key, *latest, None)

@@ -91,7 +91,7 @@ class Timeline:
         self.changed.add(end)
 
     def get(self, as_of: int) -> Version | None:
-        """The version that is valid at a time; None if there is none."""
+        """The version that is valid at a time, or None."""
         if self.latest is not None and self.latest.valid_from <= as_of:
             return self.latest
         place = bisect_right(self._ends, as_of)
