@@ -156,7 +156,7 @@ class Settings:
             any file system that Spark has. By default the folder ``queries`` in the checkpoint.
         enable_transactional_statestores: False lets all queries see every write at once, as of Kafka's stores without
             transactions (KIP-892). State is exact after a crash in either case.
-        default_interactive_query_isolation_level: what queries see that do not say it themselves: ``"read_committed"``
+        default_interactive_query_isolation_level: the level of queries that name none: ``"read_committed"``
             or ``"read_uncommitted"``, or an ``IsolationLevel``. By default ``processing_guarantee`` decides: committed
             rows under exactly once, every write at once under at least once.
         statestore_cache_max_bytes: 0 sends every update of a table on; otherwise the last one per key and commit goes

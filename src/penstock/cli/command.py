@@ -80,7 +80,11 @@ class Group(click.Group):
         return self.commands.get(name)
 
     def resolve_command(self, context: click.Context, arguments: list[str]) -> Any:
-        if arguments and arguments[0] not in self.list_commands(context):  # click looks for similar names
+        names = self.list_commands(context)
+        meant = _MEANT.get(arguments[0], "") if arguments else ""
+        if meant in names and arguments[0] not in names:
+            context.fail(f"No such command {arguments[0]!r}. Did you mean {meant!r}?")
+        if arguments and arguments[0] not in names:  # click looks for similar names
             for name in self.commands_in:
                 self.get_command(context, name)
         return super().resolve_command(context, arguments)
@@ -95,14 +99,6 @@ class Group(click.Group):
         is_elsewhere = name in self.commands_in
         command = click.Command(name, help=self.commands_in[name][1]) if is_elsewhere else self.commands[name]
         return command.get_short_help_str(limit)
-
-    def resolve_command(
-        self, context: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        meant = _MEANT.get(args[0], "")
-        if args[0] not in self.commands and meant in self.commands:
-            context.fail(f"No such command {args[0]!r}. Did you mean {meant!r}?")
-        return super().resolve_command(context, args)
 
 
 class RootGroup(Group):

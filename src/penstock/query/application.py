@@ -28,7 +28,7 @@ class ApplicationStores:
 
     Args:
         live: asks the tasks of a running application, for queries that see uncommitted writes, too; None if nobody can.
-        isolation_level: what queries see that do not say it themselves; by default what is not committed, too, if this
+        isolation_level: the level of queries that name none; by default uncommitted writes are visible, too, if this
             process's own tasks can be asked.
 
     >>> def rows(streams):
@@ -73,9 +73,9 @@ class ApplicationStores:
         """A store, for reading.
 
         Args:
-            isolation_level: what is seen of writes that are not committed; by default what the application says. What a
-                suppression holds back, and a store of a user's own, are always as of the last commit.
-            shape: the types of keys and values, where they are not those that the application has written down.
+            isolation_level: whether uncommitted writes are shown; by default as the application says. Held updates of a
+                suppression, and a store of a user's own, are always as of the last commit.
+            shape: the types of keys and values, if they differ from the recorded ones.
 
         Raises:
             ConfigError: there is no such store, or nobody can be asked for what is not committed.

@@ -205,7 +205,7 @@ class QueryConfig:
 
     collect_execution_info: bool = False
     isolation_level: IsolationLevel | None = None
-    """What it sees of writes that are not committed; None for what the application says."""
+    """Whether it sees uncommitted writes; None for the application's level."""
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class View(ABC):
 
     @property
     def isolation_level(self) -> IsolationLevel:
-        """What the view shows of writes that are not committed."""
+        """Whether the view shows uncommitted writes."""
         return self._level or IsolationLevel.READ_COMMITTED
 
     def read_only(self, isolation_level: IsolationLevel) -> Self:

@@ -128,8 +128,8 @@ class JsonSerde(Serde):
         return binary([None if value is None else next(items) for value in values])
 
     def _lines(self, values: list[Any]) -> list[bytes] | None:
-        """The bytes of all values, written and checked at once, which saves two thirds of the time; None if a value may
-        contain NaN or keys that are the same text, or take more than one line."""
+        """The bytes of all values, or None if a value may contain NaN or keys that are the same text, or take more than
+        one line. Writing and checking all at once saves two thirds of the time."""
         text = self._encode_lines(values)
         lines = text.split(b"\n")
         if len(lines) != len(values) + 1 or (b"null" in text and _may_have_nan(values)):

@@ -1,4 +1,4 @@
-"""Finds steps whose records do not lie in the partitions of their keys.
+"""Finds steps whose records are not in the partitions of their keys.
 
 These are processors with stores behind other keys, joins of streams that are partitioned in two ways, and stores behind
 topics with different numbers of partitions.
@@ -81,7 +81,7 @@ def warn_of_misplaced(declared: Iterable[Node], told: set[str]) -> None:
 
 
 def warn_of_uneven(subs: Iterable[SubTopology], partitions: Mapping[str, int], told: set[str]) -> None:
-    """Warn of stores behind topics with different numbers of partitions: equal keys lie in different tasks.
+    """Warn of stores behind topics with different numbers of partitions: equal keys are in different tasks.
 
     Joins of such topics are refused.
     """
