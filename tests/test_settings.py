@@ -56,7 +56,7 @@ def test_a_misspelt_variable_is_refused_with_what_was_meant(variable: str, meant
 
 
 def test_a_misspelt_keyword_is_refused_with_what_was_meant():
-    with pytest.raises(ConfigError, match=r"unknown setting 'on_eror' \(keyword\) \(did you mean 'on_error'\?\); .*"):
+    with pytest.raises(ConfigError, match=r"unknown setting 'on_eror' \(keyword\) \(did you mean 'on_error'\?\)"):
         load(on_eror="skip")
 
 
@@ -170,7 +170,7 @@ def test_a_wrong_value_says_where_it_came_from(tmp_path: Path):
     (tmp_path / "penstock.toml").write_text("flush_row = 1")
     with pytest.raises(
         ConfigError,
-        match=r"unknown setting 'flush_row' \(penstock.toml\) \(did you mean 'flush_rows'\?\); the settings",
+        match=r"unknown setting 'flush_row' \(penstock.toml\) \(did you mean 'flush_rows'\?\)",
     ):
         Settings.load(tmp_path, {})
     (tmp_path / "penstock.toml").write_text("flush_rows = = 1")

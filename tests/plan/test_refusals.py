@@ -398,7 +398,7 @@ def test_joins_that_cannot_be():
     )
     assert refusal(lambda b, s: s.left_join(b.table("numbers", key=int), BOTH)) == (
         "left_join at HERE: the left side has keys of type str, the right side of type int, so equal keys are not "
-        "equal bytes; bring one side to the other's type with select_key or map, or read its topic with another key="
+        "equal bytes. Bring one side to the other's type with select_key or map, or read its topic with another key="
     )
     assert refusal(lambda b, s: s.join(b.table("t"), BOTH, key_selector=YES)) == (
         "join at HERE: a key selector is for global tables; before the join with a table use select_key"
