@@ -1,4 +1,4 @@
-"""What to write in place of a setting that does not exist, such as one of Kafka Streams."""
+"""Suggests the right name of a setting that does not exist, such as one of Kafka Streams."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Engine(Protocol):
         """
 
     def session(self) -> Any:
-        """Return the Spark session. Raise ``ConfigError`` if there is none."""
+        """Return the Spark session. Raise ``ConfigError`` without one."""
 
     def expect_end(self) -> None:
         """Note that the application is about to end."""
@@ -60,7 +60,7 @@ class Choice(NamedTuple):
 
     @property
     def said(self) -> str:
-        """The choice in one line, for whoever starts a program."""
+        """The choice in one line, for the user who starts a program."""
         return "starting Spark ..." if self.name == "spark" else f"running without Spark: {self.why}"
 
 

@@ -402,7 +402,7 @@ class Streams(KafkaNames):
 
     @property
     def engine(self) -> str:
-        """What runs it: ``"spark"``, or ``"local"`` for processes of this machine."""
+        """The engine that runs it: ``"spark"``, or ``"local"`` for processes of this machine."""
         return self._engine.name
 
     def offsets(self) -> Ends:
@@ -427,8 +427,8 @@ class Streams(KafkaNames):
     def store(self, name: str) -> Any:
         """A state store, for reading, from any thread: each call shows the newest commit, ``snapshot()`` stays.
 
-        What is written and not committed is shown, too, if the application's isolation level or ``read_only(level)``
-        says so (KIP-892); ``snapshot()`` does not.
+        Uncommitted writes are shown, too, if the application's isolation level or ``read_only(level)`` says so
+        (KIP-892); ``snapshot()`` does not show them.
 
         The first call for a store makes a copy of it, which commits move on from then until the application stops.
 
