@@ -146,8 +146,8 @@ class Settings:
         log_dir: the folder of the file log's topics.
         log: where the topics are instead: ``"kafka://host:9092"``, behind which librdkafka's options may stand as
             ``?name=value&...``, or another folder.
-        engine: the runner of the application: ``"spark"``, or ``"local"`` for processes of this machine, without Spark and
-            Java. ``"auto"`` takes Spark where there is a session, or where PySpark and Java are installed.
+        engine: the runner of the application: ``"spark"``, or ``"local"`` for processes of this machine, without Spark
+            and Java. ``"auto"`` takes Spark where there is a session, or where PySpark and Java are installed.
         schema_registry: the URL of the schema registry of ``Avro``, ``Protobuf`` and ``JsonSchema`` where they name
             none; its options are variables ``PENSTOCK_SCHEMA_REGISTRY_...``.
         state_dir: the folder of this application's databases and, unless ``checkpoint`` says otherwise, its commits.
