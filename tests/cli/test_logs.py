@@ -69,7 +69,7 @@ def test_with_json_errors_are_json_too(penstock):
 
 def test_without_json_errors_are_for_people(penstock):
     ran = penstock("status", "nothing-here")
-    assert ran.err[0].startswith("Error: 'nothing-here' is no application")
+    assert ran.err[0].startswith("Error: found no commit of an application 'nothing-here'")
 
 
 def test_where_logs_are_json_an_error_is_a_line_of_the_log(json_logs: None, capsys: pytest.CaptureFixture[str]):
