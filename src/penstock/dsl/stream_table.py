@@ -14,6 +14,8 @@ from penstock.plan import names, nodes
 from penstock.plan.functions import caller, user_function
 from penstock.plan.node import StoreSpec
 
+_LOOKED_UP = "give key_selector=lambda key, value: ..., which returns a key of the global table"
+
 
 def no_windows(kind: str, windows: object, stream_joined: object) -> None:
     """Raise ``TopologyError`` if options for streams are given; the other side is a table."""
@@ -92,13 +94,8 @@ def join_global_table(
             f"{method} at {caller()}: types in joined= are for a repartition topic in front of the join, and a join "
             "with a global table has no such topic; leave them out"
         )
-    selector = user_function(
-        options.key_selector,
-        f"{method} with a global table: key_selector",
-        KEY_VALUE,
-        hint="give key_selector=lambda key, value: ..., which returns a key of the global table",
-        context=True,
-    )
+    step = f"{method} with a global table: key_selector"
+    selector = user_function(options.key_selector, step, KEY_VALUE, hint=_LOOKED_UP, context=True)
     selected = said_type(None, selector.returns(), table.key)
     if selected != table.key:
         raise TopologyError(
