@@ -3,8 +3,10 @@
     python -m bench.batch_job batch W1 SOURCE --work FOLDER
 
 Modes:
-    batch         ``Topology.run_batch`` over a DataFrame; its results are written as Parquet.
-    topic         the same over a topic of the file log in FOLDER.
+    batch         ``Topology.run_batch`` over a DataFrame; its results are written as Parquet, with the columns that the
+                  floor writes.
+    topic         the same over a topic of the file log in FOLDER, as the next commit of an application: the results go
+                  into a topic, as those of the live engine do.
     floor         the DataFrame through the exchange, the sort and a ``mapInArrow`` that gives its rows back.
     count         Spark's own count in tumbling windows of a minute (what W1 does).
     sessions      Spark's own ``session_window`` count (what W3 does).
@@ -67,15 +69,17 @@ def main(mode: str, topology: str, source: str, work: Path, master: str, conf: t
         return
     made = TOPOLOGIES[topology]("in" if mode == "batch" else source, "out")
     given: dict[str, Any] = {"statestore_cache_max_bytes": 0}
+    application = {"log": FileLog(work / "log"), "state_dir": work / "state"}
     if mode == "topic":
-        batch = made.run_batch(spark, {}, log=FileLog(work / "log"), **given)
-    else:
-        frame = spark.read.schema(SCHEMA).parquet(source)
-        if seed:
-            given |= {"seed": "bench", "log": FileLog(work / "log"), "state_dir": work / "state"}
-        given |= {"key": "key", "value": "value", "timestamp": "timestamp", "partitions": PARTITIONS}
-        batch = made.run_batch(spark, {"in": frame}, **given)
-    batch.dataframe("out").write.mode("overwrite").parquet(str(work / "out"))
+        made.run_batch(spark, {}, application_id="bench", **application, **given)
+        return
+    frame = spark.read.schema(SCHEMA).parquet(source)
+    if seed:
+        given |= {"seed": "bench", **application}
+    given |= {"key": "key", "value": "value", "timestamp": "timestamp", "partitions": PARTITIONS}
+    batch = made.run_batch(spark, {"in": frame}, **given)
+    results = batch.dataframe("out", ["key", "value", "timestamp"])
+    results.write.mode("overwrite").parquet(str(work / "out"))
 
 
 def session(master: str, conf: dict[str, str]) -> SparkSession:

@@ -1,10 +1,12 @@
 """Topologies as batch jobs of Spark: what a million rows more cost, beside the live engine and Spark's own operators.
 
-All of these read the same files of Parquet, but for those over a topic and the live engine, which read the file log.
+All of these read the same files of Parquet, but for those over a topic and the live engine, which read the file log,
+and write into it. ``PENSTOCK_BENCH_ROWS`` says how many rows the larger run has, where there is no time for 20 million.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -15,7 +17,7 @@ from bench.plan import Plan
 from bench.report import Row, Section, at_most, median, spread
 from bench.spark import SparkOperators
 
-FEW, MANY = 1_000_000, 20_000_000
+FEW, MANY = 1_000_000, int(os.environ.get("PENSTOCK_BENCH_ROWS", "20_000_000"))
 SEEDED = 5_000_000
 ONE_OF = {"W1": "events", "W3": "events", "W7": "accounts"}
 """The workloads that are measured, and which records they read."""
@@ -32,7 +34,8 @@ def measure(plan: Plan) -> Section:
         "BATCH: topologies as batch jobs of Spark",
         f"Marginal CPU seconds per million rows of Parquet, {many:,} against {few:,}, all processes; a local session "
         "with two cores. The floor is the same DataFrame through repartition, sortWithinPartitions and a mapInArrow "
-        "that gives its rows back. Live: the live engine over topics of the file log, every update.",
+        "that gives its rows back; results are written as Parquet, as those of batches are. Live: the live engine over "
+        "topics of the file log, every update. A batch of a topic is a commit of an application, into topics.",
     )
     runs: dict[tuple[str, str], list[float]] = defaultdict(list)
     memory: dict[str, list[int]] = defaultdict(list)
@@ -92,7 +95,6 @@ def _run(plan: Plan, mode: str, name: str, size: int) -> Cost:
             return _job(plan, mode, name, source)
         penstock.clear("out")
         cost = run(penstock.job(name, [source]))
-        penstock.clear("out")
         plan.say(f"batch: live {name} {size:,}: {cost.cpu:.1f} CPU s")
         return cost
     return _job(plan, mode, name, str(_files(plan, ONE_OF[name], size)))
@@ -100,7 +102,7 @@ def _run(plan: Plan, mode: str, name: str, size: int) -> Cost:
 
 def _job(plan: Plan, mode: str, name: str, source: str, options: list[str] | None = None) -> Cost:
     work = str(plan.penstock.work)
-    plan.penstock.clear()
+    plan.penstock.clear("out")
     command = [sys.executable, "-m", "bench.batch_job", mode, name, source, "--work", work, *(options or [])]
     cost = run(command, timeout=3600)
     plan.say(f"batch: {mode} {name} {Path(source).name} {' '.join(options or [])}: {cost.cpu:.1f} CPU s")

@@ -13,7 +13,9 @@ import pytest
 
 from penstock import StreamsBuilder, Suppressed, TimeWindows, Topology
 from penstock.arrays import partitions as partitions_of
-from penstock.serdes import STR
+from penstock.engine.batch import frames
+from penstock.engine.batch.arguments import Columns, sources_of
+from penstock.serdes import STR, of
 from penstock.testing import TopologyTestDriver
 from support.batches import live, log_of
 from support.topologies import topology_of
@@ -101,6 +103,38 @@ def test_rows_that_bring_their_partition_and_offset_stay_where_they_arrived(spar
     assert found[0] == found[1]
     assert set(placed) == {0, 1, 2}
     assert found[0]["losses"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "written", "in_python"),
+    [
+        ("string", ["", "a", "schön", "a long key with words", None], str, False),
+        ("binary", [b"", b"\xff\xfe", b"abc", b"12345678", None], bytes, False),
+        ("bigint", [0, 1, -1, 2**62, None], int, False),
+        ("tinyint", [0, 1, -1, 127, None], int, False),
+        ("double", [0.5, -1.0, 1e300, 7.0, None], float, True),
+    ],
+)
+def test_a_key_goes_to_the_task_that_kafkas_partitioner_gives_it(
+    kind: str, keys: list[Any], written: type, in_python: bool, spark: Any
+) -> None:
+    """In the JVM where Kafka's hash can be had there; where not, keys go to Python."""
+    builder = StreamsBuilder()
+    builder.stream("in", key=written, value=int).to("out")
+    rows = [(key, n, n) for n, key in enumerate(keys * 3)]
+    frame = spark.createDataFrame(rows, f"key {kind}, value bigint, at bigint")
+    given = {"key": "key", "value": "value", "timestamp": "at", "partitions": 7}
+    with builder.build().run_batch(spark, {"in": frame}, **given) as result:
+        found = result.dataframe("out", ["key", "task"]).collect()
+    serde = of(written)
+    placed = partitions_of(serde.encode_all(keys[:-1]), 7, 0).tolist()
+    assert len(found) == len(rows)
+    with_keys = [(serde.encode(row["key"]), row["task"]) for row in found if row["key"] is not None]
+    assert set(with_keys) == {(serde.encode(key), f"0_{place}") for key, place in zip(keys, placed, strict=False)}
+    columns = Columns("key", "value", "at")
+    (source,) = sources_of(builder.build(), {"in": frame}, columns).values()
+    plan = frame.select(frames.partition_of(source, 7))._jdf.queryExecution().executedPlan().toString()
+    assert ("Python" in plan) == in_python, plan
 
 
 NAMES = ["merge", "global_table_join", "table_join_by_foreign_key", "cogroup_of_a_stream_by_key_and_by_value"]

@@ -68,6 +68,31 @@ TIMES = {
 }
 
 
+def test_a_dataframe_of_results_has_the_columns_that_are_asked_for(spark: Any) -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", key=str, value=int).to("out")
+    given = {"key": "k", "value": "v", "timestamp": "t", "partitions": 1}
+    with builder.build().run_batch(
+        spark, {"in": spark.createDataFrame([("a", 1, 7), ("b", 2, 5)], ["k", "v", "t"])}, **given
+    ) as result:
+        assert result.dataframe("out", ["value", "key"]).collect() == [(2, "b"), (1, "a")]
+        assert result.dataframe("out", columns=["number", "task"]).collect() == [(0, "0_0"), (1, "0_0")]
+        assert result.dataframe("out").columns == [
+            "key", "value", "timestamp", "partition", "headers", "task", "number",
+        ]  # fmt: skip
+        for wrong, said in (
+            (["vallue"], "columns: there is no column 'vallue' (did you mean 'value'?); the columns are key, value, "),
+            ([], "columns takes some of key, value, timestamp, partition, headers, task, number, each once; got []"),
+            (
+                ["key", "key"],
+                "columns takes some of key, value, timestamp, partition, headers, task, number, each once",
+            ),
+            (3, "columns: there is no column 3; the columns are key"),
+        ):
+            with pytest.raises(ConfigError, match=re.escape(said)):
+                result.dataframe("out", wrong)
+
+
 def test_times_are_timestamps_dates_text_and_numbers_in_utc(spark: Any) -> None:
     builder = StreamsBuilder()
     builder.stream(list(TIMES), key=str, value=dict).to("out")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 import threading
@@ -9,12 +10,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
 
+from penstock.arrays import murmur2
 from penstock.engine.running.engine import connect_session, has_session
 from penstock.engine.spark import private
+from penstock.serdes import INT
 
 
 def test_classic_sessions_are_told_from_those_of_connect(spark: SparkSession):
@@ -70,6 +76,24 @@ def test_the_scala_side_of_contexts_and_sessions_answers(spark: SparkSession):
     assert private.jvm_of(spark).java.lang.Math.abs(-3) == 3
     assert private.scala_context(spark.sparkContext).isStopped() is False
     assert private.scala_session_state(spark).newHadoopConf() is not None
+
+
+def test_keys_of_a_dataframe_are_hashed_in_the_jvm_as_kafka_hashes_them(spark: SparkSession):
+    chosen = random.Random(7)
+    data = [chosen.randbytes(length) for length in range(40)] + [b"\xff" * n for n in range(9)] + [None]
+    frame = spark.createDataFrame([(n, one) for n, one in enumerate(data)], "n bigint, data binary")
+    hashed = frame.select("data", private.murmur2(spark, f.col("data")).alias("hash")).collect()
+    expected = murmur2(pa.array(data, pa.binary())).astype(np.int32).tolist()
+    assert [row["hash"] for row in hashed] == [*expected[:-1], None]
+
+
+def test_numbers_become_the_eight_bytes_of_kafka(spark: SparkSession):
+    numbers = [0, 1, -1, 2**63 - 1, -(2**63), 1234567890123, None]
+    frame = spark.createDataFrame([(n,) for n in numbers], "n bigint")
+    found = [row[0] for row in frame.select(private.eight_bytes(spark, f.col("n"))).collect()]
+    assert [None if one is None else bytes(one) for one in found] == [
+        None if n is None else INT.encode(n) for n in numbers
+    ]
 
 
 def test_an_rdd_of_scala_is_read_as_the_values_that_were_pickled(spark: SparkSession):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from penstock.engine.batch.application import Application, Outcome
-from penstock.engine.batch.result import BatchResult
+from penstock.engine.batch.frames import quoted
+from penstock.engine.batch.result import BatchResult, chosen_columns
 from penstock.errors import ConfigError
 from penstock.losses import Loss, losses_of, together
 from penstock.messages import nearest
@@ -41,11 +43,15 @@ class BatchCommit(BatchResult):
         """The figures of this batch by Kafka's names."""
         return readable(self._outcome.metrics)
 
-    def dataframe(self, topic: str) -> Any:
+    def dataframe(self, topic: str, columns: Iterable[str] | None = None) -> Any:
         """The records that this batch put into an output topic, as ``spark.read.format("penstock")`` gives them.
 
+        Args:
+            columns: those of its columns that you need, by default all.
+
         Raises:
-            ConfigError: the topology does not write it, or the batch was repeated and has put out nothing.
+            ConfigError: the topology does not write it, there is no such column, or the batch was repeated and has put
+                out nothing.
         """
         if self.is_repeated:
             raise ConfigError(
@@ -56,7 +62,8 @@ class BatchCommit(BatchResult):
             there = ", ".join(self.topics) or "none"
             raise ConfigError(f"no topic {topic!r} was written{nearest(topic, self.topics)}; these were: {there}")
         before, after = (_as_json(topic, ends[topic]) for ends in (self._outcome.before, self._outcome.after))
-        return self._application.frame(self._spark, topic, before, after)
+        frame = self._application.frame(self._spark, topic, before, after)
+        return frame.select(*map(quoted, chosen_columns(columns, frame.columns)))
 
     def store(self, name: str) -> Any:
         """The rows of a store as of the newest commit, as ``spark.read.format("penstock-state")`` gives them."""

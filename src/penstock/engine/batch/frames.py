@@ -23,8 +23,11 @@ from penstock.engine.batch.feed import RowsOf
 from penstock.engine.batch.program import Range
 from penstock.engine.shared.exchange import EARLIEST
 from penstock.engine.shared.meetings import Meetings
+from penstock.engine.spark.private import eight_bytes, is_classic, murmur2
 from penstock.log.open import open_log
 from penstock.log.tables import Chosen
+from penstock.serdes import BYTES, INT, STR
+from penstock.serdes.row import plain_serde
 
 _NOT_SORTED = (spark.MapType, spark.VariantType, spark.CalendarIntervalType)
 """Types that Spark cannot sort."""
@@ -161,6 +164,27 @@ def partition_of(source: Source, tasks: int) -> Any:
     spread = f.pmod(f.xxhash64(*(sortable(quoted(name), kind) for name, kind in fields)), f.lit(tasks)).cast("int")
     if not source.keys:
         return spread
+    placed = _in_jvm(source, tasks)
+    return f.coalesce(_in_python(source, tasks) if placed is None else placed, spread)
+
+
+def _in_jvm(source: Source, tasks: int) -> Any | None:
+    """Return the task of each row with a key, computed without Python. None where that is impossible."""
+    session = source.frame.sparkSession
+    if not isinstance(source.chosen.key, str) or not is_classic(session):
+        return None
+    key, serde = quoted(source.chosen.key), plain_serde(source.schema.field(source.chosen.key).type)
+    if serde is INT:
+        data = eight_bytes(session, key.cast("bigint"))
+    elif serde in (STR, BYTES):
+        data = key.cast("binary")
+    else:
+        return None
+    return murmur2(session, data).bitwiseAND(f.lit(0x7FFFFFFF)) % f.lit(tasks)
+
+
+def _in_python(source: Source, tasks: int) -> Any:
+    """Return the task of each row with a key, of any type. Spark sends the keys alone to Python."""
     is_one = isinstance(source.chosen.key, str)
     key = quoted(source.keys[0]) if is_one else f.struct(*map(quoted, source.keys))
     chosen = Chosen(source.chosen.method, source.chosen.key, source.keys[0], None)
@@ -172,7 +196,7 @@ def partition_of(source: Source, tasks: int) -> Any:
         found = partitions(encoded, tasks, -1)
         return pa.array(found.astype(np.int32), mask=found < 0)
 
-    return f.coalesce(f.arrow_udf(placed, "int")(key), spread)
+    return f.arrow_udf(placed, "int")(key)
 
 
 # --- topics of the log -----------------------------------------------------------------------------------------------

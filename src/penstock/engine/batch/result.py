@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from typing import Any, Self
@@ -21,7 +21,7 @@ from penstock.engine.batch.rows import OUTPUT, STORE, unpacked
 from penstock.engine.spark.frame_types import arrow_schema, read_schema
 from penstock.errors import ConfigError
 from penstock.losses import Loss, losses_of, together
-from penstock.messages import nearest
+from penstock.messages import nearest, show
 from penstock.metrics import Metric, add_up, readable
 from penstock.query.commits import shapes_of
 from penstock.query.stores import view_of
@@ -75,21 +75,26 @@ class BatchResult:
         """All figures by Kafka's names."""
         return readable(self._metrics)
 
-    def dataframe(self, topic: str) -> Any:
+    def dataframe(self, topic: str, columns: Iterable[str] | None = None) -> Any:
         """The records of an output topic.
 
         Its columns are key and value, with the types of the topic where Spark has them, then timestamp, partition and
         headers. The columns task and number give the order of records: a number among those that a task wrote.
 
+        Args:
+            columns: those of them that you need, by default all. The others are not brought into Spark's rows, which
+                costs less than leaving them out afterwards.
+
         Raises:
-            ConfigError: the topology does not write it.
+            ConfigError: the topology does not write it, or there is no such column.
         """
         if topic not in self._topics:
             there = ", ".join(self._topics) or "none"
             raise ConfigError(f"no topic {topic!r} was written{nearest(topic, self.topics)}; these were: {there}")
         key, value = TopicTypes(self._topology, self._plan.program.settings.dead_letters).of(topic)
         kind = StructType([*read_schema({"key": key, "value": value}), *from_arrow_schema(pa.schema(COLUMNS))])
-        return self._blocks(OUTPUT, topic, kind, self._plan.writers(topic))
+        chosen = StructType([kind[name] for name in chosen_columns(columns, kind.names)])
+        return self._blocks(OUTPUT, topic, chosen, self._plan.writers(topic))
 
     def store(self, name: str) -> Any:
         """The rows of a store at the end, with the columns that ``to_arrow()`` of the store has.
@@ -133,6 +138,24 @@ class BatchResult:
 
         with quiet():
             return reduce(lambda one, other: one.union(other), found).mapInArrow(unpack, kind)
+
+
+def chosen_columns(columns: Iterable[str] | None, there: Sequence[str]) -> list[str]:
+    """Return the columns of a result that are asked for.
+
+    Raises:
+        ConfigError: there is no such column, or none is asked for.
+    """
+    if columns is None:
+        return list(there)
+    names = [columns] if isinstance(columns, str) or not isinstance(columns, Iterable) else list(columns)
+    for name in names:
+        if name not in there:
+            guess = nearest(str(name), there)
+            raise ConfigError(f"columns: there is no column {show(name)}{guess}; the columns are {', '.join(there)}")
+    if not names or len(set(names)) < len(names):
+        raise ConfigError(f"columns takes some of {', '.join(there)}, each once; got {show(names)}")
+    return names
 
 
 @contextmanager

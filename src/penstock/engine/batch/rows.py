@@ -77,18 +77,25 @@ def sent(
 def blocks(what: int, name: str, batch: Any) -> Iterator[Any]:
     """Yield a batch of any columns as rows of a stage's result, each a block of bounded size."""
     for part in small(batch):
-        sink = pa.BufferOutputStream()
-        with ipc.new_stream(sink, part.schema) as writer:
-            writer.write_batch(part)
-        yield block(what, name, sink.getvalue().to_pybytes())
+        size = pa.MockOutputStream()
+        _write(part, size)
+        buffer = pa.allocate_buffer(size.size())  # as large as it has to be: one that grows is copied again and again
+        _write(part, pa.FixedSizeBufferWriter(buffer))
+        yield block(what, name, buffer)
 
 
-def block(what: int, name: str, data: bytes) -> Any:
-    """Return bytes as a row of a stage's result."""
+def _write(batch: Any, sink: Any) -> None:
+    with ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+
+
+def block(what: int, name: str, data: Any) -> Any:
+    """Return bytes, or a buffer of them, as a row of a stage's result."""
+    ends = pa.array([0, len(data)], pa.int32()).buffers()[1]
     columns = {
         "what": pa.array([what], pa.int32()),
         "name": pa.array([name], pa.string()),
-        "block": pa.array([data], pa.binary()),
+        "block": pa.Array.from_buffers(pa.binary(), 1, [None, ends, pa.py_buffer(data)]),
     }
     return _whole(columns, 1)
 
@@ -99,8 +106,8 @@ def _whole(columns: dict[str, Any], count: int) -> Any:
 
 
 def unpacked(rows: Iterator[Any], schema: Any) -> Iterator[Any]:
-    """Yield the batches in rows with blocks, with columns of these types."""
+    """Yield the batches in rows with blocks: these columns of them, with these types."""
     for row in rows:
         for data in row.column(0):
             for batch in ipc.open_stream(data.as_buffer()):
-                yield batch.cast(schema)
+                yield batch.select(schema.names).cast(schema)

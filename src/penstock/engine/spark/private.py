@@ -81,6 +81,36 @@ def scala_session_state(spark: Any) -> Any:
     return spark._jsparkSession.sessionState()
 
 
+def murmur2(spark: Any, data: Any) -> Any:
+    """Kafka's hash of a column of bytes, computed in the JVM of a classic session, by a library that Spark brings."""
+    from pyspark.sql import functions as f
+
+    seed = f.lit(-1756908916)  # 0x9747b28c, as Kafka has it
+    return _called(
+        spark, "org.apache.commons.codec.digest.MurmurHash2", "hash32", "IntegerType", data, f.octet_length(data), seed
+    )
+
+
+def eight_bytes(spark: Any, number: Any) -> Any:
+    """A column of ``bigint`` as eight bytes, big endian, computed in the JVM of a classic session."""
+    return _called(spark, "org.apache.spark.sql.catalyst.util.NumberConverter", "toBinary", "BinaryType", number)
+
+
+def _called(spark: Any, owner: str, method: str, kind: str, *columns: Any) -> Any:
+    """A column of what a static method of Java returns; null where one of its arguments is."""
+    from pyspark.sql import Column
+
+    jvm = spark._jvm
+    utils, listed = jvm.org.apache.spark.sql.classic.ExpressionUtils, jvm.PythonUtils.toSeq
+    arguments = listed([utils.expression(column._jc) for column in columns])
+    returned = getattr(jvm.org.apache.spark.sql.types.DataTypes, kind)
+    call = jvm.org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke(
+        jvm.java.lang.Class.forName(owner), returned, method, arguments, listed([]), True, True, True,
+        jvm.scala.Option.empty(),
+    )  # fmt: skip
+    return Column(utils.column(call))
+
+
 def rdd_of(rdd: Any, context: Any) -> Any:
     """An RDD of pickled values from one of Scala."""
     from pyspark.rdd import RDD
