@@ -69,7 +69,7 @@ def main(mode: str, topology: str, source: str, work: Path, master: str, conf: t
         return
     made = TOPOLOGIES[topology]("in" if mode == "batch" else source, "out")
     given: dict[str, Any] = {"statestore_cache_max_bytes": 0}
-    application = {"log": FileLog(work / "log"), "state_dir": work / "state"}
+    application: dict[str, Any] = {"log": FileLog(work / "log"), "state_dir": work / "state"}
     if mode == "topic":
         made.run_batch(spark, {}, application_id="bench", **application, **given)
         return

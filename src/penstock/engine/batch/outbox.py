@@ -126,9 +126,9 @@ class Outbox:
             "key": decoded(key, records.key, records, where),
             "value": decoded(value, records.value, records, where),
             "timestamp": pa.array(records.timestamp).cast(TIME),
-            "partition": pa.repeat(pa.scalar(partition, pa.int32()), count),
-            "headers": pa.nulls(count, HEADERS) if records.headers is None else records.headers,
-            "task": pa.repeat(str(self._id), count),
+            "partition": _constant(pa.scalar(partition, pa.int32()), count),
+            "headers": pa.nulls(count) if records.headers is None else records.headers,
+            "task": _constant(pa.scalar(str(self._id)), count),
             "number": pa.array(self._numbered("", topic, partition, count)),
         }
         yield from blocks(OUTPUT, topic, pa.record_batch(columns))
@@ -172,3 +172,8 @@ class Outbox:
         """Return the metrics, and the topics that were written."""
         told = {"metrics": self._metrics, "topics": list(self._topics)}
         return block(FIGURES, str(self._id), json.dumps(told).encode())
+
+
+def _constant(value: Any, count: int) -> Any:
+    """Return a column of one value, of which a block keeps one byte a row."""
+    return pa.DictionaryArray.from_arrays(np.zeros(count, np.int8), pa.array([value], value.type))
