@@ -176,6 +176,10 @@ def test_a_batch_of_an_application_shows_what_it_put_out(world: World) -> None:
     world.batch(MORNING, application_id="shop", batch="morning")
     noon = world.batch(NOON, application_id="shop", batch="noon")
     assert sorted((row["key"], row["value"]) for row in noon.dataframe("totals").collect()) == [("ann", 3), ("cid", 1)]
+    chosen = noon.dataframe("totals", ["value", "key"])
+    assert sorted(tuple(row) for row in chosen.collect()) == [(1, "cid"), (3, "ann")]
+    with pytest.raises(ConfigError, match="columns: there is no column 'keys'"):
+        noon.dataframe("totals", ["keys"])
     assert noon.records == len(NOON)
     with pytest.raises(ConfigError, match=r"no topic 'total' was written \(did you mean 'totals'"):
         noon.dataframe("total")
