@@ -35,7 +35,8 @@ def test_every_extra_that_a_hint_names_is_one():
 def test_pyspark_is_an_extra_and_what_develops_penstock_has_it():
     extras = PROJECT["optional-dependencies"]
     assert not any(one.startswith("pyspark") for one in PROJECT["dependencies"])
-    assert {*extras["spark"]} <= {*extras["dev"]}
+    assert {*extras["connect"]} <= {*extras["dev"]}
+    assert extras["spark"] == [one.replace("[connect]", "") for one in extras["connect"]]
 
 
 def test_the_project_says_what_it_is_and_names_no_place_that_does_not_exist():
