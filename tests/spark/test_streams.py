@@ -279,7 +279,7 @@ def test_spark_shows_one_long_job_under_a_readable_name(spark: Any, tmp_path: Pa
     jobs = store.jobsList(None)
     descriptions = [jobs.apply(i).description() for i in range(jobs.size())]
     names = [text.get() for text in descriptions if text.isDefined()]
-    assert [name for name in names if "named" in name] == ["penstock named: slots until the program stops"]
+    assert [name for name in names if "named" in name] == ["penstock named: 2 sub-topologies in 2 slots until it stops"]
 
 
 def test_progress_is_told_after_every_commit(spark: Any, tmp_path: Path):
