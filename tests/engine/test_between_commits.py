@@ -27,7 +27,7 @@ from penstock import (
 )
 from penstock.engine.commit.loop import CommitLoop
 from penstock.engine.local import LocalApplication
-from penstock.engine.task.questions import QuestionServer, TasksElsewhere, folder_of_sockets, place_of
+from penstock.engine.task.questions import QuestionServer, TasksElsewhere, answering, folder_of_sockets, place_of
 from penstock.log.produce import produce
 from penstock.query.application import open_stores
 from penstock.query.server import app
@@ -281,6 +281,26 @@ def test_nobody_else_can_enter_the_folder_of_sockets(tmp_path: Path, monkeypatch
     folder.chmod(0o755)
     with pytest.raises(ConfigError, match="must be a folder of your own that nobody else can enter"):
         folder_of_sockets()
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "said"), [("t", 0o755, "must be a folder of your own"), ("t" * 90, 0o700, "AF_UNIX path too long")]
+)
+def test_where_no_socket_can_be_the_program_runs_without_it_and_committed_state_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str, mode: int, said: str
+):
+    """A stranger may have made the folder before."""
+    (tmp_path / name).mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / name))
+    folder_of_sockets().chmod(mode)
+    world = World(tmp_path)
+    with running(world, "a") as program:
+        answering(program.app.coordinator.storage, program.app.live)()
+        assert said in caplog.text
+        with closing(open_stores(tmp_path / "checkpoint")) as others:
+            assert [row[:2] for row in others.view("counts").all()] == [("a", 1)]
+            with pytest.raises(ConfigError):
+                others.view("counts", UNCOMMITTED)
 
 
 def test_a_socket_that_a_killed_program_left_is_replaced_and_a_rivals_stays(tmp_path: Path):

@@ -35,7 +35,7 @@ from penstock.engine.shipping.shipping import dumps
 from penstock.engine.slots.sessions import SlotSessions
 from penstock.engine.slots.slot import Program
 from penstock.engine.task.live import LiveTasks
-from penstock.engine.task.questions import QuestionServer
+from penstock.engine.task.questions import answering
 from penstock.errors import CommitError, ConfigError, PenstockError
 from penstock.java_names import KafkaNames
 from penstock.log.base import Log
@@ -116,7 +116,7 @@ class Streams(KafkaNames):
                 self._children.on_failure = self._loop.wake
                 self._children.begin(self.spark, self._coordinator.opened.storage, trigger == AVAILABLE_NOW)
             self._live = LiveTasks(self._coordinator.layout, self._loop.noting(lambda asked: self._slots.ask(asked)))
-            self._resources.append(QuestionServer(self._coordinator.opened.storage, self._live).close)
+            self._resources.append(answering(self._coordinator.opened.storage, self._live))
             self._loop.start()
         except BaseException as error:
             self._life.ends(error if isinstance(error, PenstockError) else CommitError(str(error)))

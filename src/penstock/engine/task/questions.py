@@ -8,12 +8,15 @@ question and its answer.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import socket
 import stat
 import tempfile
 import threading
+from collections.abc import Callable
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
@@ -21,6 +24,8 @@ import msgspec
 from penstock.engine.task.live import LiveTasks, StoreAnswer, StoreQuestion
 from penstock.errors import ConfigError
 from penstock.storage import Storage
+
+_log = logging.getLogger(__name__)
 
 _TASKS = "tasks"
 """The read that asks which tasks a sub-topology has; in place of a store's name is its number."""
@@ -103,6 +108,21 @@ class QuestionServer:
                 self._place.unlink()
 
 
+def answering(storage: Storage, live: LiveTasks) -> Callable[[], None]:
+    """Answer the questions of other processes, and return what ends that.
+
+    Where no socket can be, a warning says why, and the program runs without it.
+    """
+    try:
+        return QuestionServer(storage, live).close
+    except (ConfigError, OSError) as error:
+        _log.warning(
+            "other processes cannot ask this program for what is not committed, since its socket cannot be made: %s",
+            error,
+        )
+        return lambda: None
+
+
 class TasksElsewhere:
     """The tasks of an application that runs in another process on this machine.
 
@@ -111,7 +131,11 @@ class TasksElsewhere:
     """
 
     def __init__(self, storage: Storage):
-        self._place = place_of(storage)
+        self._storage = storage
+
+    @cached_property
+    def _place(self) -> Path:
+        return place_of(self._storage)
 
     @property
     def is_there(self) -> bool:
