@@ -95,7 +95,7 @@ BAD_LINES = [
     (["--value", "str"], b"\xff", "'�' is not UTF-8: 'utf-8' codec can't decode byte 0xff in position 0: invalid start "
                                   "byte"),
     (["--key-separator", ":"], "5", "there is no separator ':' in '5'"),
-    (["--key-field", "a.b"], '{"a": 1}', """there is no a.b in '{"a":1}'"""),
+    (["--key-field", "a.b"], '{"a": 1}', """there is no field 'a.b' in '{"a":1}'"""),
     (["--timestamp-field", "at"], '{"at": "noon"}', "'noon' is no time: write milliseconds since 1970 or "
                                                     "2013-01-31T06:00:00Z"),
     (["--json"], '{"key": 1}', """Object missing required field `value` in '{"key": 1}'; with --json a line is """

@@ -224,10 +224,10 @@ def test_what_waits_as_json_may_be_read_as_json_of_a_type():
 
 def test_an_output_whose_type_nobody_said_is_not_changed_in_its_middle():
     def written(**types: Any) -> Topology:
-        return topology(lambda stream: [stream.map_values(str.upper, **types).to("out"), counted()(stream)])
+        return topology(lambda stream: [stream.map_values(str.upper, **types).to("upper"), counted()(stream)])
 
     newest = Manifest(3, {"0_0": TaskEntry()})
-    with pytest.raises(ConfigError, match=r"topic 'out': value was json and is str now; value=Any .* to change it"):
+    with pytest.raises(ConfigError, match=r"topic 'upper': value was json and is str now; value=Any .* to change it"):
         kept(of_release(described(written())), described(written()), newest)
     for said in (str, Any):
         kept(of_release(described(written())), described(written(value=said)), newest)

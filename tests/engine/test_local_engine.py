@@ -53,7 +53,7 @@ def counted() -> list[tuple[Any, Any]]:
 
 def slots_of(pid: int) -> list[int]:
     """The processes of a driver's slots."""
-    found = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(pid)], capture_output=True, text=True).stdout
+    found = subprocess.run(["ps", "-ww", "-o", "pid=,args=", "--ppid", str(pid)], capture_output=True, text=True).stdout
     return [int(line.split()[0]) for line in found.splitlines() if "penstock.engine.slots.process" in line]
 
 

@@ -201,9 +201,12 @@ def test_a_wrong_first_row_does_not_even_make_the_topic(tmp_path: Path) -> None:
     [
         ("a", r"topic 't', row 2: a row is \(key, value\), .* or a Record; got 'a'"),
         (("a",), r"topic 't', row 2: a row is \(key, value\), .* or a Record; got \('a',\)"),
-        (("a", 1, "noon"), "topic 't', row 2: a timestamp is a number of milliseconds since 1970; got 'noon'"),
-        (("a", 1, -1), "topic 't', row 2: a timestamp is a number of milliseconds since 1970; got -1"),
-        (("a", 1, 2**63), f"topic 't', row 2: a timestamp is a number of milliseconds since 1970; got {2**63}"),
+        (("a", 1, "noon"), "topic 't', row 2: a timestamp is a number of milliseconds since 1970, .*; got 'noon'"),
+        (
+            ("a", 1, -1),
+            "topic 't', row 2: a timestamp is a number of milliseconds since 1970, .*; got -1, which is before 1970",
+        ),
+        (("a", 1, 2**63), f"topic 't', row 2: a timestamp is a number of milliseconds since 1970, .*; got {2**63}"),
         (("a", 1, 1, "why"), r"topic 't', row 2: headers are pairs of a name and bytes; got 'why'"),
         (("a", 1, 1, {"h": b"x"}), r"topic 't', row 2: headers are pairs of a name and bytes; got {'h': b'x'}"),
         (("a", 1, 1, [("\ud800", b"x")]), r"topic 't', row 2: headers are pairs of a name and bytes; got \[\("),
@@ -361,7 +364,7 @@ def test_times_may_be_in_another_unit(tmp_path: Path, unit: str, times: list[Any
 
 @pytest.mark.parametrize("time", [float("nan"), float("inf"), -1, 1e300, True, 2**62])
 def test_what_is_no_time_in_seconds_is_refused(tmp_path: Path, time: Any):
-    with pytest.raises(ConfigError, match="a number of seconds since 1970; got"):
+    with pytest.raises(ConfigError, match="a number of seconds since 1970, a datetime, or text in ISO 8601 such as"):
         produce([("k", 1, time)], "t", log=tmp_path, timestamp_unit="s")
     with pytest.raises(ConfigError, match="timestamp_unit is one of s, ms, us, ns; got 'h'"):
         produce([], "t", log=tmp_path, timestamp_unit="h")

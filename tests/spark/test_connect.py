@@ -30,10 +30,14 @@ COLUMNS = "key string, n long, at long"
 def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
+    before = {name: value for name, value in os.environ.items() if name.startswith("SPARK_")}
     with connect_server(tmp_path_factory.mktemp("server")) as server:
         session = SparkSession.builder.remote(server.url).getOrCreate()
         yield session
         session.stop()
+    for name in [name for name in os.environ if name.startswith("SPARK_")]:  # PySpark is a client's from then on
+        del os.environ[name]
+    os.environ.update(before)
 
 
 def counting() -> Any:

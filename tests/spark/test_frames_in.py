@@ -168,7 +168,7 @@ def test_a_topic_or_a_progress_without_the_other_is_refused(spark: Any, tmp_path
         start(counting(spark, tmp_path), tmp_path, spark)
     (tmp_path / "aside").rename(progress)
     FileLog(tmp_path / "log").delete_topic("shop-orders-source")
-    with pytest.raises(ConfigError, match="topic 'shop-orders-source' is gone, but its query has gone on"):
+    with pytest.raises(ConfigError, match="topic 'shop-orders-source' is gone, but its query has read rows into it"):
         start(counting(spark, tmp_path), tmp_path, spark)
 
 

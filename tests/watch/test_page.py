@@ -317,7 +317,7 @@ def test_why_tells_the_windows_of_a_key_their_records_and_what_was_late(
     assert (newest["read"], newest["present"]) == (2, 5)
     wrong = client.get("/api/why/orders/ann", headers=asks)
     assert wrong.status_code == 400
-    assert "no step named 'orders' aggregates in windows" in wrong.json()["error"]
+    assert "'orders' is not a step that aggregates in windows; they are: by-minute" in wrong.json()["error"]
 
 
 def test_a_replay_is_refused_to_pages_of_other_sites_and_where_the_program_is_not_known(client: Any):

@@ -141,7 +141,7 @@ def versioned(builder: StreamsBuilder):
 def test_of_a_versioned_table_it_is_asked_whether_the_results_are_versioned():
     builder = StreamsBuilder()
     versioned(builder).map_values(place).to_stream().to("out")
-    with pytest.raises(TopologyError, match=r"asks for the context.*to make the results versioned, too"):
+    with pytest.raises(TopologyError, match=r"asks for the context.*To make the results versioned, too"):
         builder.build()
 
 

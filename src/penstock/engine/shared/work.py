@@ -94,10 +94,10 @@ class TaskDone(msgspec.Struct, frozen=True, omit_defaults=True):
 
     task: str
     offsets: dict[str, int] = {}
-    last: dict[str, LastRead] = {}
-    """For each topic of the log, the last record that was read."""
     clock: int = EARLIEST
     """The clock up to which its input is read, see ``TaskEntry``."""
+    last: dict[str, LastRead] = {}
+    """For each topic of the log, the last record that was read."""
     left: dict[str, list[ExchangeRef]] = {}
     """The records of repartition topics that it did not take, because it had to commit first."""
     sinks: dict[str, list[Segment]] = {}
