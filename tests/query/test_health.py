@@ -14,7 +14,6 @@ from penstock import StreamsBuilder
 from penstock.query.application import open_stores
 from penstock.query.health import HealthCheck
 from penstock.query.server import app
-from penstock.settings import Settings
 from penstock.watch.server import page_app
 from support.watched import SOLD, Shop, shop_topology
 
@@ -91,8 +90,7 @@ def test_a_commit_that_takes_long_and_moves_is_alive(tmp_path: Path, monkeypatch
     looks: list[tuple[str, str]] = []
     builder = StreamsBuilder()
     builder.stream("orders", key=str, value=float).map_values(lambda value: time.sleep(0.05) or value).to("out")
-    shop = Shop(tmp_path, builder.build(), partitions=1)
-    shop.running.host.on_new_task = lambda task: setattr(task, "settings", Settings(chunk_records=4))
+    shop = Shop(tmp_path, builder.build(), partitions=1, chunk_records=4)
     monkeypatch.setattr("penstock.engine.shared.moved.NOTE_SECONDS", 0.2)
     here = HealthCheck(shop.running.stores(), shop.log)
     outside = HealthCheck(open_stores(shop.folder), shop.log)

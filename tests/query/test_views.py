@@ -179,5 +179,5 @@ def test_times_may_be_datetimes():
     assert (hours.get("a", five), list(hours.fetch("a", earliest=six))) == (1, [])
     assert (visits.fetch_session("a", five, five), len(list(visits.find_sessions("a", five, six)))) == (1, 1)
     assert (prices.get("a", as_of=six), len(list(prices.versions("a", five, six)))) == (7, 1)
-    with pytest.raises(ConfigError, match="a timestamp is a number of milliseconds since 1970; got 'noon'"):
+    with pytest.raises(ConfigError, match=r"a number of milliseconds since 1970, .*; got 'noon'"):
         driver.pipe_input("in", "a", 1, "noon")

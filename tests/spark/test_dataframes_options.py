@@ -244,7 +244,7 @@ def test_what_the_topic_does_not_have_is_refused_when_it_is_read(folder: Path, o
         ({"startingOffsets": '{"t":{"0":"1"}}'}, "the option startingOffsets has a whole number from 0 on for each"),
         (
             {"startingTimestamp": "yesterday"},
-            "the option startingTimestamp is a number of milliseconds since 1970; got",
+            "the option startingTimestamp is a number of milliseconds since 1970, a datetime, or text in ISO 8601",
         ),
         ({"endingOffsetsByTimestamp": '{"t":{"0":1.5}}'}, "the option endingOffsetsByTimestamp is a number of millis"),
         (

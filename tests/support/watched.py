@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from penstock import BufferConfig, StreamsBuilder, Suppressed, TimeWindows, Topology, produce
 from penstock.engine.local import LocalApplication
@@ -51,12 +51,14 @@ class Shop:
         log: Path | None = None,
         name: str = "shop",
         on_error: str = "fail",
+        **settings: Any,
     ):
         self.folder = folder
         self.log = FileLog(log or folder / "log")
         produce([], "orders", str, float, self.log, partitions=partitions)
-        storage, settings = LocalStorage(folder / "checkpoint"), Settings.load(environment={}, on_error=on_error)
-        self.running = LocalApplication(topology, name, settings, self.log, storage, folder / "state")
+        loaded = Settings.load(environment={}, on_error=on_error, **settings)
+        storage = LocalStorage(folder / "checkpoint")
+        self.running = LocalApplication(topology, name, loaded, self.log, storage, folder / "state")
 
     def log_only(self, *orders: Order) -> None:
         """Have orders come that nobody processes."""

@@ -184,7 +184,6 @@ def test_one_that_fails_says_where_it_is():
 
 
 def test_an_initializer_works_on_no_record_and_has_no_context():
-    with pytest.raises(
-        TopologyError, match=r"aggregate at .* takes a function without arguments; got '<lambda>' of \(context\)"
-    ):
+    said = r"aggregate at .* takes a function without arguments; got '<lambda>' of \(context\)"
+    with pytest.raises(TopologyError, match=said):
         source()[1].group_by_key().aggregate(lambda context: [], seen)

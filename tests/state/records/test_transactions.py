@@ -138,7 +138,7 @@ def test_a_transaction_ends_once(name):
         assert transaction.isolation_level is IsolationLevel.READ_COMMITTED
         transaction.commit({})
         assert not transaction.is_open
-        with pytest.raises(StoreError, match="was committed and cannot be read or written"):
+        with pytest.raises(StoreError, match="was committed and can no longer be read or written"):
             transaction.commit({})
     transaction.close()
     with pytest.raises(StoreError, match="begin another one with new_transaction"):
