@@ -252,7 +252,8 @@ def test_the_order_of_a_stores_rows_is_no_difference():
 
 def test_cuts_may_show_with_caches_where_outputs_are_read_and_where_something_failed():
     cached = {**WRONG, "config": {"statestore.cache.max.bytes": 1000}}
-    outputs_read = {**WRONG, "topology": [*WRONG["topology"], {"id": "s5", "op": "stream", "topic": "out"}]}
+    types = {"key_type": "string", "value_type": "long"}
+    outputs_read = {**WRONG, "topology": [*WRONG["topology"], {"id": "s5", "op": "stream", "topic": "out", **types}]}
     for differing in (cached, outputs_read):
         outcome = chunks.Cut(1)(WRONG)
         other_row(outcome)
