@@ -122,6 +122,21 @@ def test_why_a_jvm_does_not_start_is_told_and_nothing_else_that_it_says(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
+def test_a_folder_for_blocks_that_spark_cannot_make_is_told_though_its_jvm_just_ends(tmp_path: Path):
+    code = (
+        "from pathlib import Path\n"
+        "from penstock.engine.spark.session import context_for\n"
+        "context_for(None, 'app', Path('spark.log'))\n"
+    )
+    environment = {**os.environ, "SPARK_LOCAL_DIRS": "/proc"}
+    ran = subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert ran.stderr.splitlines()[-1] == (
+        "penstock.errors.ConfigError: Spark did not start: it can make no folder in SPARK_LOCAL_DIRS (/proc): name one "
+        "that it can write to. It said: DiskBlockManager: Failed to create any local dir."
+    )
+
+
 def test_a_script_of_sparks_that_cannot_be_run_is_told(starting: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SPARK_HOME", str(starting / "nowhere"))
     with pytest.raises(ConfigError, match=r"Spark did not start: It said: .*No such file .*nowhere.*spark-submit"):

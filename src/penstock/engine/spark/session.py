@@ -21,6 +21,8 @@ from penstock.plain_files import check_appendable
 
 _log = logging.getLogger(__name__)
 
+_MOST_OF_LOG = 1 << 20
+"""How many bytes of Spark's log are read to find out why it ended."""
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 _OPTIONS = {
@@ -160,6 +162,7 @@ def _new_context(name: str, log_file: Path) -> Any:
     from pyspark import SparkConf, SparkContext
 
     SPARK_OUTPUT.expect_session()
+    logged = log_file.stat().st_size if log_file.exists() else 0
     logging.getLogger("py4j").addHandler(logging.NullHandler())  # it would log stack traces of a lost JVM
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
@@ -173,11 +176,21 @@ def _new_context(name: str, log_file: Path) -> Any:
         except JvmEndedError as error:
             raise ConfigError(f"Spark did not start: {error}") from error
         except Exception as error:  # py4j raises many kinds of errors
-            told = cause([*SPARK_OUTPUT.taken(), str(error)], None)
+            in_log = _errors_in(log_file, logged) if isinstance(error, OSError) else []  # the JVM is gone
+            told = cause([*in_log, *SPARK_OUTPUT.taken(), str(error)], None)
             raise ConfigError(f"Spark did not start: {told}") from error
     SPARK_OUTPUT.release()
     jvm.let_go_of_folder(private.jvm_of(context))
     return context
+
+
+def _errors_in(log_file: Path, since: int) -> list[str]:
+    """Return what Spark has logged as errors behind a position of its log."""
+    with suppress(OSError), log_file.open("rb") as file:
+        file.seek(since)
+        lines = file.read(_MOST_OF_LOG).decode(errors="replace").splitlines(keepends=True)
+        return [line.partition(" ERROR ")[2] for line in lines if " ERROR " in line]
+    return []
 
 
 def _gateway(options: Mapping[str, str], name: str, log_file: Path) -> Any:

@@ -114,6 +114,12 @@ def _folder() -> str:
     return f"it cannot write files. Temporary ones go to {temporary_folder()}: set TMPDIR to a folder with room"
 
 
+def _local_dirs() -> str:
+    named = os.environ.get("SPARK_LOCAL_DIRS")
+    where = f"SPARK_LOCAL_DIRS ({named})" if named else "spark.local.dir, or TMPDIR where that is not set"
+    return f"it can make no folder in {where}: name one that it can write to"
+
+
 def _java() -> str:
     return f"it needs Java 17 or newer: {GET_JAVA}"
 
@@ -139,6 +145,7 @@ _CAUSES = (
         r"Failed to (map|reserve|commit)|errno[=: ]*12\b",
         _memory,
     ),
+    (r"Failed to create any local dir", _local_dirs),
     (r"Read-only file system|No space left on device|Failed to create (a )?(temp|local)|Disk quota exceeded", _folder),
     (
         r"UnsupportedClassVersion|class file version|JAVA_HOME is not set|not find libj|Unable to locate a Java",
