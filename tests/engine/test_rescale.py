@@ -11,8 +11,11 @@ import pytest
 
 from penstock import Materialized, StreamsBuilder, Topology, faults
 from penstock.arrays import binary
+from penstock.engine.commit.invariants import Step
+from penstock.engine.rescaling import rescale
 from penstock.engine.rescaling.rescale import Rescale, RescalePlan, Source
-from penstock.errors import ConfigError, CorruptDataError, FencedError, PenstockError, TopicNotFoundError
+from penstock.engine.shared.manifest import Manifest
+from penstock.errors import CommitError, ConfigError, CorruptDataError, FencedError, PenstockError, TopicNotFoundError
 from penstock.faults import RESCALE_POINTS
 from penstock.log.produce import produce
 from penstock.settings import Settings
@@ -257,6 +260,24 @@ def test_whatever_is_refused_is_refused_without_doing_it_too(
     with pytest.raises(error, match=said):  # what `penstock rescale` does without --execute
         Rescale(program.topology, program.storage, program.log, 8)
     assert {name: program.storage.read(name) for name in program.storage.list("")} == before
+
+
+def test_a_commit_that_would_be_wrong_is_noticed_without_doing_it_too(
+    counted: Program, monkeypatch: pytest.MonkeyPatch
+):
+    counted.make_topics_anew(8)
+    before = sorted(counted.storage.list(""))
+    looked_at: list[Manifest] = []
+
+    def wrong(newest: Manifest, manifest: Manifest, where: str, step: Step) -> CommitError:
+        looked_at.append(manifest)
+        return CommitError(f"{where} is not created, because it would be wrong")
+
+    monkeypatch.setattr(rescale, "refusal", wrong)
+    with pytest.raises(CommitError, match="would be wrong"):
+        Rescale(counted.topology, counted.storage, counted.log, 8)
+    assert [one.tasks.keys() for one in looked_at] == [{f"0_{partition}" for partition in range(8)}]
+    assert sorted(counted.storage.list("")) == before
 
 
 def test_one_that_made_a_commit_meanwhile_is_not_rescaled(counted: Program):

@@ -26,13 +26,15 @@ from penstock.engine.shared.manifest import Manifest, Manifests, TaskEntry
 from penstock.engine.shared.picture import picture_of
 from penstock.engine.shared.starts import Start, Starts
 from penstock.engine.shared.stores import has_own_stores
-from penstock.errors import ConfigError, FencedError
+from penstock.errors import ConfigError, FencedError, PenstockError
 from penstock.faults import crash_point
 from penstock.log.base import Log
 from penstock.masking import masked
 from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology
 from penstock.serdes import Serde
+from penstock.state.snapshot import Base
+from penstock.state.task_state import Numbers
 from penstock.storage import Storage
 from penstock.times import wall_clock_ms
 
@@ -95,7 +97,6 @@ class Rescale:
         self._before = self._tasks_before()
         self._changed = [sub for sub in self._subs.values() if self._before[sub.id] != self._layout.tasks[sub.id]]
         self._sources = [self._source(topic) for sub in self._changed for topic in sub.source_topics]
-        self._check()
         names = {kept_name for kept_name, kept in self._description.stores.items() if kept.tasks in self._numbers()}
         self.plan = RescalePlan(
             self._start.application_id,
@@ -105,6 +106,7 @@ class Rescale:
             sorted(names),
             self._repeated(),
         )
+        self._check()
 
     def _read(self) -> tuple[Start, Description]:
         start = self._starts.of(self._newest)
@@ -152,6 +154,7 @@ class Rescale:
         self._check_movable(self._changed)
         for sub in self._changed:
             self._check_unread(sub)
+        self._check_follows(self._manifest(self._tasks({}), start="", at=self._newest.at))
 
     def _check_movable(self, subs: list[SubTopology]) -> None:
         """Check that the rows of all stores can be moved. Execution does nothing that this does not try first."""
@@ -162,7 +165,7 @@ class Rescale:
                     "under another application id to process the topics again"
                 )
         for sub in subs:
-            if any(part.stores for part in sub.working_parts):
+            if _has_stores(sub):
                 self._moving(sub).check()
 
     def _moving(self, sub: SubTopology) -> Moving:
@@ -222,6 +225,12 @@ class Rescale:
                     "partitions, and write with Kafka's partitioner"
                 )
 
+    def _check_follows(self, manifest: Manifest) -> None:
+        """Check that the manifest may follow the newest one. Rows make no difference to that."""
+        refused = refusal(self._newest, manifest, self._manifests.place(manifest.commit), RESCALE)
+        if refused is not None:
+            raise refused
+
     def _refused(self, why: str) -> ConfigError:
         return ConfigError(f"application {self._start.application_id!r} is not rescaled: {why}; nothing was changed")
 
@@ -253,42 +262,38 @@ class Rescale:
             FencedError: the application has made a commit since; nothing was changed.
         """
         publish_newest(self._log, self._storage, self._newest, self.plan.application_id, self._kept)
-        tasks = {task: entry for task, entry in self._newest.tasks.items() if not self._is_changed(task)}
-        rows = 0
-        for sub in self._changed:
-            entries, count = self._entries(sub)
-            tasks |= entries
-            rows += count
+        moved = {sub.id: self._moving(sub) for sub in self._changed if _has_stores(sub)}
+        tasks = self._tasks({sub: moving.bases() for sub, moving in moved.items()})
         crash_point("before-rescale")
         start = self._new_start()
         name = self._starts.write(self.plan.commit, start)
         manifest = self._manifest(tasks, name, start.at)
-        refused = refusal(self._newest, manifest, self._manifests.place(manifest.commit), RESCALE)
-        if refused is not None or not self._manifests.create(manifest):
+        try:
+            self._check_follows(manifest)
+            if not self._manifests.create(manifest):
+                raise FencedError(
+                    f"application {self.plan.application_id!r} has made commit {self.plan.commit} meanwhile: it runs, "
+                    "on another machine perhaps. Stop it, and rescale it then; nothing was changed"
+                )
+        except PenstockError:
             self._storage.delete(name)
-            raise refused or FencedError(
-                f"application {self.plan.application_id!r} has made commit {self.plan.commit} meanwhile: it runs, on "
-                "another machine perhaps. Stop it, and rescale it then; nothing was changed"
-            )
-        return rows
+            raise
+        return sum(moving.rows for moving in moved.values())
 
     def _is_changed(self, task: str) -> bool:
         return TaskId.parse(task).sub in self._numbers()
 
-    def _entries(self, sub: SubTopology) -> tuple[dict[str, TaskEntry], int]:
-        """Return the initial entries of a sub-topology's tasks, and the number of rows they begin with."""
-        count, commit = self._layout.tasks[sub.id], self.plan.commit
-        moving = self._moving(sub)
-        has_stores = any(part.stores for part in sub.working_parts)
-        bases = moving.bases() if has_stores else {}
-        offsets = dict(self._places(sub))
-        found = {}
-        for partition in range(count):
-            base, numbers = bases.get(partition, (None, moving.numbers))
-            since = -1 if base is None else commit
-            task = str(TaskId(sub.id, partition))
-            found[task] = TaskEntry(offsets[partition], numbers, changed=commit, snapshot=since, base=base)
-        return found, moving.rows
+    def _tasks(self, bases: dict[int, dict[int, tuple[Base, Numbers]]]) -> dict[str, TaskEntry]:
+        """Return the entries of all tasks, given what those of a sub-topology begin with, by partition."""
+        tasks = {task: entry for task, entry in self._newest.tasks.items() if not self._is_changed(task)}
+        for sub in self._changed:
+            numbers = self._moving(sub).numbers
+            for partition, offsets in self._places(sub):
+                base, counted = bases.get(sub.id, {}).get(partition, (None, numbers))
+                since = -1 if base is None else self.plan.commit
+                task = str(TaskId(sub.id, partition))
+                tasks[task] = TaskEntry(offsets, counted, changed=self.plan.commit, snapshot=since, base=base)
+        return tasks
 
     def _places(self, sub: SubTopology) -> Iterator[tuple[int, dict[str, int]]]:
         """Yield the offsets where each task reads on."""
@@ -334,6 +339,10 @@ class Rescale:
         """Return whether a metric describes a task's present state, not its past work."""
         task = label.partition("|")[0]
         return bool(task) and label.endswith("-current") and self._is_changed(task)
+
+
+def _has_stores(sub: SubTopology) -> bool:
+    return any(part.stores for part in sub.working_parts)
 
 
 def _names_of_global_tables(sub: SubTopology, topology: Topology) -> Iterator[str]:
