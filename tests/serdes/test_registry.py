@@ -147,6 +147,50 @@ def test_a_value_that_is_null_in_its_schema_is_a_null(registry: Registry, looks:
     assert nulls(JsonSchema("j", registry.url, {"type": ["null", "object"]}), order, b" null") == expected
 
 
+@pytest.mark.kip("KS-22")
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": ["string", "null"]},
+        {"enum": [None, "a"]},
+        {"anyOf": [{"type": "null"}, {"type": "string"}]},
+        {"$ref": "#/definitions/text", "definitions": {"text": {"type": ["null", "string"]}}},
+        {"not": {"type": "integer"}},
+        {},
+    ],
+)
+def test_a_json_schema_takes_null_in_whichever_way_it_says_so(registry: Registry, schema: Any):
+    serde = JsonSchema("j", registry.url, schema)
+    assert counted(serde, serde.encode("a"), serde.encode("a")[:5] + b"null") == ([1], 1)
+
+
+@pytest.mark.kip("KS-22")
+@pytest.mark.parametrize(
+    ("union", "null"), [(["null", OLD], b"\x00"), ([OLD, "null"], b"\x02"), ([OLD, {"type": "null"}], b"\x02")]
+)
+def test_a_union_of_avro_says_null_in_any_of_its_branches(registry: Registry, union: Any, null: bytes):
+    serde = Avro("union", registry.url, union)
+    order = serde.encode({"id": "a", "cents": 5})
+    assert counted(serde, order, order[:5] + null) == ([1], 1)
+
+
+@pytest.mark.kip("KS-22")
+def test_a_message_of_no_bytes_is_a_value(registry: Registry):
+    kind = message("cents")
+    serde = Protobuf(kind, "p", registry.url)
+    assert counted(serde, serde.encode(kind()), serde.encode(kind(cents=1))) == ([1, 2], 0)
+
+
+def counted(serde: Serde, *values: bytes) -> tuple[list[int], float]:
+    """What count says of values under one key, and how many it drops."""
+    builder = StreamsBuilder()
+    builder.stream("in", key=str, value=serde).group_by_key().count().to_stream().to("out")
+    driver = TopologyTestDriver(builder.build())
+    for value in values:
+        driver.pipe_input("in", "a", value, 1)
+    return [record.value for record in driver.read_output("out")], driver.dropped_records_total()
+
+
 def test_only_a_schema_with_null_at_its_top_has_all_values_decoded(registry: Registry):
     schemas = {"OLD": OLD, "union": ["null", OLD], "other": [OLD, "string"], "null": {"type": "null"}}
     gives = {name: Avro(name, registry.url, schema).gives_none for name, schema in schemas.items()}
