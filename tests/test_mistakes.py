@@ -19,8 +19,8 @@ from penstock import (
     Materialized,
     Processor,
     Produced,
+    PunctuationType,
     Record,
-    Stores,
     StreamsBuilder,
     Suppressed,
     TimeWindows,
@@ -141,7 +141,7 @@ AT_THE_CALL: dict[str, tuple[Build, str]] = {
     "a mapper of too many": (
         lambda b, s: s.map_values(lambda one, two, three, four: 1),
         "map_values at HERE takes a function of (value) or (key, value); got '<lambda>' of (one, two, three, four); "
-        "did you mean map?",
+        "write lambda value: ...",
     ),
     "a group by the value alone": (
         lambda b, s: s.group_by(lambda value: value),
@@ -447,11 +447,44 @@ def test_settings_by_their_names_in_java_say_what_they_are_here(settings: dict[s
     assert str(refused.value).startswith(said)
 
 
-def test_what_is_meant_works_though_it_looks_like_a_mistake():
-    counts = Materialized.as_("counts")
-    driver = built(lambda b, s: s.group_by_key().count(counts).to_stream().to("out"))  # Java's place for Materialized
-    driver.pipe_input("in", None, "x")
+class SchedulesInJavasOrder(Kept):
+    def init(self, context: Any) -> None:
+        super().init(context)
+        context.schedule("1 s", PunctuationType.STREAM_TIME, lambda now: None)
+
+    def process(self, record: Any) -> None:
+        self.context.forward(record)
+
+
+MEANT: dict[str, tuple[Build, list[tuple[Any, Any]]]] = {
+    "a Materialized where Java has it": (
+        lambda b, s: s.group_by_key().count(Materialized.as_("counts")).to_stream().to("out"),
+        [("a", 1)],
+    ),
+    "a suppression without a buffer's size": (
+        lambda b, s: s.group_by_key().count().suppress(Suppressed.until_time_limit(0)).to_stream().to("out"),
+        [("a", 1)],
+    ),
+    "the key of a windowed key": (
+        lambda b, s: hourly(s).to_stream(lambda windowed, count: windowed.key).to("out"),
+        [("a", 1)],
+    ),
+    "the start of a windowed key's window": (
+        lambda b, s: hourly(s).to_stream(lambda windowed, count: f"from {windowed.window.start}").to("out"),
+        [("from 0", 1)],
+    ),
+    "a schedule in Java's order": (
+        lambda b, s: s.process(SchedulesInJavasOrder, key=str, value=str).to("out"),
+        [(None, "x"), ("a", "x")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MEANT)
+def test_what_is_meant_works_though_it_looks_like_a_mistake(name: str):
+    build, expected = MEANT[name]
+    driver = built(build)
+    driver.pipe_input("in", None, "x", 0)
     driver.pipe_input("in", "a", "x", 0)
-    assert [tuple(record)[:2] for record in driver.read_output("out")] == [("a", 1)]
-    assert driver.dropped_records_total() == 1
-    assert Stores.persistent_key_value_store("x").name == "x"
+    assert [tuple(record)[:2] for record in driver.read_output("out")] == expected
+    assert driver.dropped_records_total() == (0 if name.startswith("a schedule") else 1)

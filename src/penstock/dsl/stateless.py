@@ -131,7 +131,7 @@ class StatelessSteps(Stream[K, V]):
         >>> pipe(lambda stream: stream.map_values(lambda value: value + 1), [("a", 1)])
         [('a', 2)]
         """
-        function = user_function(mapper, "map_values", VALUE, KEY_VALUE, hint="did you mean map?", context=True)
+        function = user_function(mapper, "map_values", VALUE, KEY_VALUE, context=True)
         values = value_type(value, annotated(function), self._value)
         node = nodes.MapValues(name=self._name(names.MAP_VALUES, name), mapper=function, value=values, **self._at())
         return self._next(node, value=values)
