@@ -9,6 +9,7 @@ import os
 import re
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +18,9 @@ from penstock.plain_files import remove_tree
 
 _NAME = re.compile(r"penstock\.[a-z]+\.[0-9a-z_]{8}", re.ASCII)
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_MADE_SECONDS = 60.0
+"""Time between making a folder and locking it, at most; longer than that, its process was killed in between."""
 
 _held: dict[Path, int] = {}
 _lock = threading.Lock()
@@ -77,13 +81,19 @@ def within(kind: str) -> Iterator[Path]:
 def sweep() -> list[Path]:
     """Remove the folders of this user whose processes are gone. Return them."""
     gone = []
-    for path in sorted(Path(tempfile.gettempdir()).glob("penstock.*.*")):
-        if _NAME.fullmatch(path.name):
+    place = Path(tempfile.gettempdir())
+    for path in sorted([*place.glob("penstock.*.*"), *place.glob(".penstock.*.*")]):
+        if _NAME.fullmatch(path.name.removeprefix(".")):
             with suppress(OSError):  # it is in use, or no folder
-                if _is_left(path):
+                if not (path.name.startswith(".") and _is_new(path)) and _is_left(path):
                     remove_tree(path)
                     gone.append(path)
     return gone
+
+
+def _is_new(path: Path) -> bool:
+    """Return whether a folder may be about to be locked by the process that makes it."""
+    return time.time() - path.lstat().st_mtime < _MADE_SECONDS
 
 
 def _is_left(path: Path) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,22 @@ def test_the_folder_of_a_killed_process_goes_with_the_next_one_and_that_of_a_liv
     temporary.remove(own)
     assert temporary.sweep() == [used]
     assert list(place.iterdir()) == []
+
+
+def test_a_folder_whose_process_was_killed_before_it_locked_it_goes_as_well(place: Path):
+    old, new, held = (place / f".penstock.store.{name}" for name in ("aaaaaaaa", "bbbbbbbb", "cccccccc"))
+    for path in (old, new, held):
+        path.mkdir()
+    an_hour_ago = time.time() - 3600
+    for path in (old, held):
+        os.utime(path, (an_hour_ago, an_hour_ago))
+    descriptor = os.open(held, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        assert temporary.sweep() == [old]
+    finally:
+        os.close(descriptor)
+    assert (new.exists(), held.exists()) == (True, True)
 
 
 def test_a_folder_stays_while_a_process_lives_that_inherited_its_lock(place: Path):

@@ -47,6 +47,15 @@ class Serde(ABC):
         return self.plain is None
 
     @property
+    def leaves_out(self) -> bool:
+        """Whether ``decode`` may leave out a part of a value without a word; ``left_out`` tells which."""
+        return False
+
+    def left_out(self, data: bytes) -> list[str]:
+        """Return the names of the fields that ``decode`` leaves out of one value."""
+        return []
+
+    @property
     def exact(self) -> type | None:
         """The type whose values, and no others, are immutable and come back from bytes unchanged."""
         return self.plain if self.plain in (str, bytes) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import msgspec.inspect
@@ -14,10 +14,11 @@ import pyarrow as pa
 
 from penstock.arrays import EMPTY_INTS, Binary, BoolArray, IntArray, binary, spans
 from penstock.calls import close
-from penstock.errors import SerdeError
+from penstock.errors import ConfigError, SerdeError
 from penstock.messages import describe, show
 from penstock.serdes.arrow_types import arrow_type
 from penstock.serdes.base import Serde
+from penstock.serdes.json_fields import Finder, finder_of, unknown_fields_of
 from penstock.serdes.json_keys import all_distinct, check_keys, may_hold_other_keys
 from penstock.serdes.non_finite import may_hold_floats, with_floats, with_text
 
@@ -27,11 +28,17 @@ class JsonSerde(Serde):
 
     Bytes are text in base64. Decimals and times are text, as are NaN and the infinities where the type says float.
 
+    Args:
+        type_: the type of values.
+        unknown_fields: how to read a value with fields that the type does not have: ``"ignore"`` leaves them out,
+            ``"refuse"`` fails, so that ``on_error`` decides. By default they are left out, and a program that writes
+            such values again warns.
+
     >>> JsonSerde(dict).decode(b'{"a": 1}'), JsonSerde(dict).encode({"a": 1})
     ({'a': 1}, b'{"a":1}')
     """
 
-    def __init__(self, type_: Any = Any):
+    def __init__(self, type_: Any = Any, unknown_fields: Literal["ignore", "refuse"] | None = None):
         self.type = type_
         self.name = "json" if type_ is Any else f"json[{getattr(type_, '__name__', str(type_))}]"
         try:
@@ -48,6 +55,33 @@ class JsonSerde(Serde):
         self._exact = type_ if type_ not in _SCALARS and _is_immutable(type_, _EXACT) else None
         self._check = _check_of(type_, self._read)
         self._may_hold_other_keys = may_hold_other_keys(type_)
+        if unknown_fields not in (None, "ignore", "refuse"):
+            raise ConfigError(f"unknown_fields of JsonSerde takes 'ignore' or 'refuse'; got {show(unknown_fields)}")
+        self._unknown = unknown_fields
+        self._finder = None if unknown_fields == "ignore" else finder_of(type_)
+        if unknown_fields == "refuse" and self._finder is not None:
+            self._decode = self._refusing(self._finder)
+
+    def _refusing(self, finder: Finder) -> Callable[[bytes], Any]:
+        """Return a decoder that fails for fields that the type does not have."""
+        decode = self._decode
+
+        def decoded(data: bytes) -> Any:
+            value = decode(data)
+            if unknown := unknown_fields_of(finder, data):
+                raise SerdeError(
+                    f"{self.name} has no {_named(unknown)}, which the record has, and unknown_fields='refuse'"
+                )
+            return value
+
+        return decoded
+
+    def left_out(self, data: bytes) -> list[str]:
+        return [] if self._finder is None else unknown_fields_of(self._finder, data)
+
+    @property
+    def leaves_out(self) -> bool:
+        return self._finder is not None and self._unknown is None
 
     @property
     def immutable(self) -> bool:
@@ -90,6 +124,8 @@ class JsonSerde(Serde):
             if _is_null(data):
                 return None
             raise SerdeError(f"{why_unread(error, data)}; the bytes are {show(data, 80)}") from None
+        except SerdeError as error:
+            raise SerdeError(f"{error}; the bytes are {show(data, 80)}") from None
         except Exception as error:  # JSON that is nested too deeply, a __post_init__ that raises
             raise SerdeError(f"{describe(error)}; the bytes are {show(data, 80)}") from None
 
@@ -178,13 +214,18 @@ class JsonSerde(Serde):
             return plain
 
     def __reduce__(self) -> Any:
-        return JsonSerde, (self.type,)
+        return JsonSerde, (self.type, self._unknown)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, JsonSerde) and self.type == other.type
 
     def __hash__(self) -> int:
         return hash((JsonSerde, self.name))
+
+
+def _named(fields: list[str]) -> str:
+    shown = ", ".join(map(repr, fields[:_MOST_NAMED])) + (", ..." if len(fields) > _MOST_NAMED else "")
+    return f"field{'s' if len(fields) > 1 else ''} {shown}"
 
 
 def null_texts(data: Binary, head: int = 0) -> IntArray:
@@ -251,6 +292,7 @@ class UnsaidSerde(JsonSerde):
         return hash((UnsaidSerde, self.name))
 
 
+_MOST_NAMED = 10
 _SCALARS = frozenset((str, int, float, bool, bytes, type(None)))
 _WITH_FORMATS = frozenset((str, int, float, bytes))
 _EXACT = frozenset((str, int, bool, type(None)))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from penstock.engine.lowering import deduplicate, foreign_key, joins, processors, stateless, suppress, tables, windows
 from penstock.engine.lowering.lowering import Lowering
 from penstock.ops.core.operator import Operator
+from penstock.ops.stateless.left_out import LeftOut
 from penstock.ops.stateless.sink import Sink
 from penstock.ops.stateless.source import Source
 from penstock.plan import nodes
@@ -18,10 +19,18 @@ def lower(lowering: Lowering) -> Operator:
     part = lowering.part
     if part.kind == "source":
         timestamp, clock, is_internal = part.node.timestamp, lowering.state.clock, not part.node.is_source
-        return Source(part.name, lowering.context, timestamp, lowering.decodes, clock, is_internal)
+        return Source(part.name, lowering.context, timestamp, lowering.decodes, clock, is_internal, _left_out(lowering))
     if isinstance(part.node, nodes.Sink | nodes.Repartition) and part.kind == "sink":
         return sink(part.node, lowering)
     return LOWER[type(part.node)](part.node, lowering)
+
+
+def _left_out(at: Lowering) -> LeftOut | None:
+    """Return what looks at the values of a source that steps decode, and whose type steps write again."""
+    node, value = at.part.node, at.part.node.types[1]
+    if not node.is_source or "value" not in at.decodes or not value.leaves_out or value not in at.made:
+        return None
+    return LeftOut(", ".join(map(repr, at.part.topics)), node.where)
 
 
 def sink(node: nodes.Sink | nodes.Repartition, at: Lowering) -> Sink:

@@ -15,6 +15,7 @@ from penstock.plan.functions import UserFunction
 from penstock.plan.node import Node, StoreSpec
 from penstock.plan.passes.stores import TableFacts
 from penstock.plan.physical import Part
+from penstock.serdes import Serde
 from penstock.state.kinds.versioned.store import VersionedStore
 from penstock.state.store import StateStore
 from penstock.state.task_state import TaskState
@@ -32,6 +33,8 @@ class Lowering:
     state: TaskState
     context: Context
     caching: bool
+    made: tuple[Serde, ...] = ()
+    """The types of the values that functions of the topology make."""
     children: tuple[str, ...] = ()
     """The names of the parts below it."""
     number: int = 0

@@ -19,6 +19,7 @@ from penstock.ops.processors.views import RecordView, Views
 from penstock.ops.stateless.split import Branch
 from penstock.plan import nodes
 from penstock.plan.passes.decoding import decoded_columns
+from penstock.plan.passes.makers import made_types
 from penstock.plan.physical import Part, SubTopology
 from penstock.plan.topology import Topology
 from penstock.state.task_state import TaskState
@@ -67,6 +68,7 @@ def wire(
     below = _below(sub, numbers)
     reached = parts_below(parts)
     uncounted = context.uncounted()
+    made = made_types(topology.sub_topologies)
     wiring = Wiring([], below, {}, sharing, {}, [numbers[one.name] for one in sub.parts if one.kind == "source"], [])
     for number, part in enumerate(parts):
         lowering = Lowering(
@@ -76,6 +78,7 @@ def wire(
             state,
             uncounted if part.name in elsewhere else context,
             caching,
+            made=made,
             children=tuple(parts[child].name for child in below[number]),
             number=number,
             views=wiring.views,

@@ -12,6 +12,7 @@ from penstock.metrics import LATENESS
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller
 from penstock.ops.core.operator import Collector, Operator
+from penstock.ops.stateless.left_out import LeftOut
 from penstock.ops.stateless.timestamps import EXPECTED, INVALID, ExtractedTimes, is_time
 from penstock.plan.functions import UserFunction
 from penstock.plan.timestamps import Extractor, extractor_of
@@ -28,6 +29,7 @@ class Source(Operator):
         clock: returns clocks by name: the clock of the source, which record lateness is measured against, and those of
             partitions.
         is_internal: True if it reads a repartition topic.
+        left_out: notices fields of values that their type does not have; None where nothing is lost by that.
         decodes: which of ``key`` and ``value`` later steps use; the others are not decoded.
     """
 
@@ -39,6 +41,7 @@ class Source(Operator):
         decodes: tuple[str, ...],
         clock: Callable[[str], StreamTime],
         is_internal: bool = False,
+        left_out: LeftOut | None = None,
     ):
         self._node = node
         self._context = context
@@ -48,9 +51,12 @@ class Source(Operator):
         self._carries = isinstance(timestamp, UserFunction) or is_internal
         self._extracts = isinstance(timestamp, Extractor)
         self._decodes = decodes
+        self._left_out = left_out
         self._clock = clock(node)
 
     def step(self, batch: Batch, out: Collector) -> None:
+        if self._left_out is not None:
+            self._left_out.look(batch.value)
         batch = self._context.read(self._node, batch, *self._decodes)
         if self._timestamp is not None:
             batch = self._with_time(batch, self._timestamp)

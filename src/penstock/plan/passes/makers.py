@@ -3,6 +3,7 @@ were given."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from penstock.plan.functions import Maker
@@ -51,6 +52,12 @@ def _agreed(several: list[Made]) -> Made:
 
 def _made_by(node: Node, above: Made) -> Made:
     return Made(node.makes_key or above.key, node.makes_value or above.value)
+
+
+def made_types(subs: Iterable[SubTopology]) -> tuple[Serde, ...]:
+    """The types of the values that functions make, anywhere in some sub-topologies."""
+    found = (part.node.makes_value for sub in subs for part in sub.parts)
+    return tuple({maker.type: None for maker in found if maker is not None})
 
 
 def source_types(parts: tuple[Part, ...]) -> dict[str, SourceTypes]:

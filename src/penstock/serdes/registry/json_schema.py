@@ -66,6 +66,13 @@ class JsonSchema(TextSchemaSerde):
         rows = null_texts(data, HEAD_SIZE)
         return np.array([row for row in rows.tolist() if self._is_null(data[row].as_py())], np.int64)
 
+    @property
+    def leaves_out(self) -> bool:
+        return self.json.leaves_out
+
+    def left_out(self, data: bytes) -> list[str]:
+        return self.json.left_out(data[HEAD_SIZE:])
+
     def _is_null(self, data: bytes) -> bool:
         """True if the schema accepts null. If not, the record does not decode, and the step that decodes it reports
         that."""
