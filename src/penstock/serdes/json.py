@@ -47,7 +47,8 @@ class JsonSerde(Serde):
             raise SerdeError(f"JSON cannot be read into {type_!r}: {error}") from None
         if isinstance(msgspec.inspect.type_info(type_), msgspec.inspect.CustomType):
             raise SerdeError(f"JSON cannot be read into {type_!r}: it does not say what its fields are")
-        self._decode, self._decode_lines = decoder.decode, decoder.decode_lines
+        self._decode: Callable[[bytes], Any] = decoder.decode
+        self._decode_lines = decoder.decode_lines
         encoder = msgspec.json.Encoder()
         self._encode, self._encode_lines = encoder.encode, encoder.encode_lines
         self._may_hold_floats = may_hold_floats(type_)
