@@ -1,7 +1,7 @@
 """Finds steps whose records are not in the partitions of their keys.
 
-These are processors with stores behind other keys, joins of streams that are partitioned in two ways, and stores behind
-topics with different numbers of partitions.
+These are processors with stores behind other keys, joins of streams that are partitioned in two ways, stores behind
+partitioners that look at more than the key, and stores behind topics with different numbers of partitions.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from penstock.errors import PartitioningWarning
 from penstock.plan import nodes
 from penstock.plan.functions import UserFunction
 from penstock.plan.node import Node
+from penstock.plan.passes.partitioners import scattered
 from penstock.plan.physical import SubTopology
 
 _WHY = {
@@ -68,7 +69,8 @@ def misplaced(declared: Iterable[Node]) -> Iterator[Misplaced]:
 
 
 def warn_of_misplaced(declared: Iterable[Node], told: set[str]) -> None:
-    """Warn of them and of joins of streams that are partitioned in two ways, at the lines where they are declared.
+    """Warn of them, of joins of streams that are partitioned in two ways, and of stores behind partitioners that look at
+    more than the key, at the lines where they are declared.
 
     Args:
         told: the warnings that were given before, which are not repeated.
@@ -76,8 +78,20 @@ def warn_of_misplaced(declared: Iterable[Node], told: set[str]) -> None:
     steps = tuple(dict.fromkeys(declared))
     for misplaced_one in misplaced(steps):
         warn_at(misplaced_one.processor, misplaced_one.text(), told)
-    for join, text in _partitioned_in_two_ways(steps):
+    differing: list[Any] = []
+    for join, text, calls in _partitioned_in_two_ways(steps):
         warn_at(join, text, told)
+        differing += calls
+    for step, store, partitioner, topic in scattered(steps):
+        if partitioner.call in differing:
+            continue
+        text = (
+            f"{_named(step)} has the store {store!r}, and its records come through topic {topic!r} by the partitioner "
+            f"{partitioner.name} at {partitioner.where}, which looks at more than the key. With several partitions the "
+            "rows of one key lie in several tasks, each with a part of them. Have the partitioner look at the key "
+            f"alone, or put .repartition() in between{_IF_MEANT}"
+        )
+        warn_at(step, text, told)
 
 
 def warn_of_uneven(subs: Iterable[SubTopology], partitions: Mapping[str, int], told: set[str]) -> None:
@@ -123,8 +137,8 @@ def _uneven(sub: SubTopology, partitions: Mapping[str, int]) -> Iterator[tuple[N
             yield step, store, counts
 
 
-def _partitioned_in_two_ways(steps: Sequence[Node]) -> Iterator[tuple[Node, str]]:
-    """Yield joins whose sides are partitioned by two functions, or one of them by a function."""
+def _partitioned_in_two_ways(steps: Sequence[Node]) -> Iterator[tuple[Node, str, list[Any]]]:
+    """Yield joins whose sides are partitioned by two functions, or one of them by a function; with these functions."""
     written = {node.topic: node.partitioner for node in steps if isinstance(node, nodes.Sink)}
     for node in steps:
         if isinstance(node, nodes.ResponseJoin):  # responses go to the partition that their request came from
@@ -138,6 +152,7 @@ def _partitioned_in_two_ways(steps: Sequence[Node]) -> Iterator[tuple[Node, str]
                 f"{what} at {node.where} gets records that are partitioned in two ways: {ways[0].text}, and "
                 f"{other.text}. With several partitions equal keys do not meet in one task. Give both sides the same "
                 f"partitioner, with .repartition(partitioner=...){_IF_MEANT}",
+                [way.call for way in ways],
             )
 
 
