@@ -66,9 +66,10 @@ def test_a_keyed_step_behind_a_partitioner_that_looks_at_more_than_the_key_is_wa
     name = getattr(getattr(partitioner, "partitions", partitioner), "__qualname__", "")
     [text] = warned_of(lambda b, s: s.repartition(partitioner=partitioner, name="r").group_by_key().count("counts"))
     assert re.sub(re.escape(__file__) + r":\d+", "HERE", text) == (
-        f"KSTREAM-AGGREGATE-0000000004 at HERE has the store 'counts', and its records come through topic 'r-repartition' by the partitioner "
-        f"{name} at HERE, which looks at more than the key. With several partitions the rows of one key lie in several "
-        "tasks, each with a part of them. Have the partitioner look at the key alone, or put .repartition() in "
+        "KSTREAM-AGGREGATE-0000000004 at HERE has the store 'counts', and its records come through topic "
+        f"'r-repartition' by the partitioner {name} at HERE, which looks at more than the key. With several partitions "
+        "the rows of one key lie in several tasks, each with a part of them. Have the partitioner look at the key "
+        "alone, or put .repartition() in "
         "between. If it is meant so: warnings.filterwarnings('ignore', category=penstock.PartitioningWarning)"
     )
 

@@ -69,8 +69,8 @@ def misplaced(declared: Iterable[Node]) -> Iterator[Misplaced]:
 
 
 def warn_of_misplaced(declared: Iterable[Node], told: set[str]) -> None:
-    """Warn of them, of joins of streams that are partitioned in two ways, and of stores behind partitioners that look at
-    more than the key, at the lines where they are declared.
+    """Warn at their lines: of these processors, of joins of streams that are partitioned in two ways, and of stores
+    behind partitioners that look at more than the key.
 
     Args:
         told: the warnings that were given before, which are not repeated.
