@@ -303,8 +303,8 @@ WRONG_ARGUMENTS = {
     ),
     "a mapper of three": (
         lambda b, s: s.map_values(lambda a, b, c, d: a),
-        "map_values at HERE takes a function of (value) or (key, value); got '<lambda>' of (a, b, c, d); did you mean "
-        "map?",
+        "map_values at HERE takes a function of (value) or (key, value); got '<lambda>' of (a, b, c, d); write lambda "
+        "value: ...",
     ),
     "an initial value instead of an initializer": (
         lambda b, s: s.group_by_key().aggregate(0, lambda key, value, total: total),

@@ -71,21 +71,22 @@ def wire(
     made = made_types(topology.sub_topologies)
     wiring = Wiring([], below, {}, sharing, {}, [numbers[one.name] for one in sub.parts if one.kind == "source"], [])
     for number, part in enumerate(parts):
-        lowering = Lowering(
-            part,
-            topology.facts,
-            decodes.get(part.name, ()),
-            state,
-            uncounted if part.name in elsewhere else context,
-            caching,
-            made=made,
-            children=tuple(parts[child].name for child in below[number]),
-            number=number,
-            views=wiring.views,
-            gait=_gait(part, groups, sharing),
-            hosted=wiring.hosted,
+        operator = lower(
+            Lowering(
+                part,
+                topology.facts,
+                decodes.get(part.name, ()),
+                state,
+                uncounted if part.name in elsewhere else context,
+                caching,
+                made=made,
+                children=tuple(parts[child].name for child in below[number]),
+                number=number,
+                views=wiring.views,
+                gait=_gait(part, groups, sharing),
+                hosted=wiring.hosted,
+            )
         )
-        operator = lower(lowering)
         inlets = tuple(_inlet(below, numbers[name], number, operator) for name in part.predecessors)
         wiring.steps.append(
             Step(
