@@ -21,63 +21,19 @@ import pytest
 
 from penstock import StreamsBuilder, Topology
 from penstock.arrays import partitions
-from penstock.engine.commit.coordinator import Coordinator
-from penstock.engine.commit.loop import CommitLoop
-from penstock.engine.commit.opening import open_application
-from penstock.engine.operate.restores import Restores
 from penstock.engine.shared.manifest import Manifests
 from penstock.engine.slots import sessions
-from penstock.engine.slots.sessions import SlotSessions
-from penstock.engine.slots.slot import Program
-from penstock.engine.task.live import LiveTasks
 from penstock.errors import CommitError, ConfigError, SparkLostError, StoreError
 from penstock.log.produce import produce
-from penstock.query.application import ApplicationStores
-from penstock.query.commits import OwnCommits
 from penstock.state.delta import read_delta
 from penstock.state.restoring import StateRestoreListener
 from penstock.storage import FileRef
 from support.disks import Disk, why_not
-from support.forked_slots import HALF_AN_ANSWER, ForkedHost, stop_and_go_on
+from support.forked_slots import HALF_AN_ANSWER, ForkedHost, Nobody, stop_and_go_on
+from support.slotted import KEYS, Application, expected, put
 from support.world import World
 
 pytestmark = [pytest.mark.kip("892-13"), pytest.mark.slow]
-
-KEYS = [f"key-{n % 7}" for n in range(40)]
-
-
-class Application:
-    """A program over slots, whose loop runs until it is closed."""
-
-    def __init__(
-        self, world: World, host: ForkedHost, timeout: float = 20.0, log: str | None = None, storage: str | None = None
-    ):
-        self.host = host
-        opened = open_application(world.topology, "app", world.settings, world.log, world.storage)
-        layout = opened.layout
-        places = log or world.log.url, storage or world.storage.url, world.folder / "tasks"
-        host.prepare(Program(world.topology, layout, world.settings, *places))
-        self.slots = SlotSessions(host, "app", Restores("app"), timeout, world.settings.at_least_once)
-        self.slots.begin()
-        self.coordinator = Coordinator(opened, self.slots)
-        self.coordinator.take_over()
-        self.stores = ApplicationStores(OwnCommits(self.coordinator), live=LiveTasks(layout, self.slots.ask))
-        self.loop = CommitLoop(self.coordinator, 0.0, False, lambda *_: None, self.slots.check)
-        self.slots.on_lost = self.loop.wake
-        self.loop.start()
-
-    def process(self) -> None:
-        self.loop.process_all_available()
-        if self.loop.error is not None:
-            raise self.loop.error
-
-    def slot(self, number: int) -> int:
-        """The process that is a slot now."""
-        return self.host.jobs[-1].pids()[number]
-
-    def close(self) -> None:
-        self.loop.stop()
-        self.slots.close()
 
 
 @pytest.fixture
@@ -92,16 +48,6 @@ def application(world: World) -> Iterator[Application]:
     made = Application(world, ForkedHost())
     yield made
     made.close()
-
-
-def put(world: World, keys: list[str] = KEYS) -> None:
-    produce([(key, "x", 0) for key in keys], "in", value=str, log=world.log)
-
-
-def expected(times: int) -> Counter[Any]:
-    """All counts of so many rounds of the keys, each exactly once."""
-    total = Counter(KEYS)
-    return Counter((key, n + 1) for key, count in total.items() for n in range(count * times))
 
 
 def test_slots_keep_their_processes_from_commit_to_commit(world: World, application: Application):
@@ -206,7 +152,7 @@ def test_slots_of_a_driver_that_is_gone_end_by_themselves(world: World, applicat
     put(world)
     application.process()
     slots = list(application.host.jobs[0].slots)
-    for link in application.slots._links.values():  # as the kernel does when the process dies
+    for link in application.slots._come.links.values():  # as the kernel does when the process dies
         link.close()
     for slot in slots:
         slot.join(60)
@@ -282,10 +228,9 @@ def test_a_host_that_is_gone_is_one_clear_error(world: World, application: Appli
 def test_slots_for_which_there_is_no_room_are_an_error_that_says_so(world: World, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("penstock.engine.commit.coordinator._PAUSES", (0.0,))
     monkeypatch.setattr("penstock.engine.slots.sessions._COME_SECONDS", 0.3)
-    host = ForkedHost()
+    host = ForkedHost(3)
     application = Application(world, host, timeout=0.3)
     monkeypatch.setattr(host, "start", lambda *_: Nobody())
-    application.slots.slots = 3
     put(world)
     with pytest.raises(CommitError, match=r"0 of 3 slots came within 0.3 s: they are late"):
         application.process()
@@ -511,14 +456,3 @@ def test_a_long_commit_is_given_up_when_it_is_to_end_soon_and_the_next_start_mak
     again.process()
     again.close()
     assert world.output() == [("a", 1), ("a", 2)]
-
-
-class Nobody:
-    """A job whose slots never come."""
-
-    number = 99
-    failure = ""
-    has_ended = False
-
-    def end(self, patience: float) -> None:
-        pass

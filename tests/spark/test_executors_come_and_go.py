@@ -22,12 +22,13 @@ def changes(lived: list[set[str]]) -> list[set[str]]:
     return [hosts for hosts, _ in groupby(lived)]
 
 
-def test_slots_spread_to_a_machine_that_comes_and_leave_one_that_is_decommissioned(tmp_path: Path):
+@pytest.mark.parametrize("cores", [2, 1], ids=["room for all", "room for half of the slots on a machine"])
+def test_slots_spread_to_a_machine_that_comes_and_leave_one_that_is_decommissioned(tmp_path: Path, cores: int):
     base = harness.prepared(tmp_path / "base", 20_000)
     calm, moved = harness.copy_of(base, tmp_path / "calm"), harness.copy_of(base, tmp_path / "moved")
     assert harness.Program(calm, "--local").wait()
     lived: list[set[str]] = []
-    with StandaloneCluster(tmp_path / "cluster", workers=1, cores=2) as cluster:
+    with StandaloneCluster(tmp_path / "cluster", workers=1, cores=cores) as cluster:
         running = living(moved, cluster.url, cluster.host, "--pause=0.2", DECOMMISSIONING)
         for hosts in hosts_of(running):
             lived.append(hosts)

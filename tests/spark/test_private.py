@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -76,6 +78,30 @@ def test_the_scala_side_of_contexts_and_sessions_answers(spark: SparkSession):
     assert private.jvm_of(spark).java.lang.Math.abs(-3) == 3
     assert private.scala_context(spark.sparkContext).isStopped() is False
     assert private.scala_session_state(spark).newHadoopConf() is not None
+
+
+def test_it_is_known_how_many_tasks_can_run_and_how_many_of_a_job_group_do(spark: SparkSession, tmp_path: Path):
+    context = spark.sparkContext
+    assert (private.tasks_at_once(context), private.running_tasks(context, "some")) == (4, 0)
+    ends = str(tmp_path / "ends")
+
+    def wait_for(file: str) -> None:  # in the workers, which have no tests
+        while not os.path.exists(file):
+            time.sleep(0.01)
+
+    def run() -> None:
+        context.setJobGroup("some", "")
+        context.range(3, numSlices=3).foreach(lambda _: wait_for(ends))
+
+    job = threading.Thread(target=run)
+    job.start()
+    deadline = time.monotonic() + 60
+    while private.running_tasks(context, "some") < 3:
+        assert time.monotonic() < deadline
+    assert private.running_tasks(context, "other") == 0
+    Path(ends).touch()
+    job.join()
+    assert private.running_tasks(context, "some") == 0
 
 
 def test_keys_of_a_dataframe_are_hashed_in_the_jvm_as_kafka_hashes_them(spark: SparkSession):

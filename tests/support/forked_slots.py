@@ -37,6 +37,7 @@ class ForkedHost:
         replaces: whether a job goes on with new slots in place of lost ones, as those of a cluster do.
         has_numbers: whether slots know theirs; else they get them at the door, as under Spark Connect.
         spares: how many slots too many there are.
+        late: the slots that wait until ``come`` has them come.
     """
 
     bind = name = "127.0.0.1"
@@ -49,6 +50,7 @@ class ForkedHost:
         self.replaces = False
         self.has_numbers = True
         self.spares = 0
+        self.late: set[int] = set()
         self.moved = False
         self.machines: dict[int, Path] = {}
         """By slots the disk of the machine that they live on; none where they share the driver's."""
@@ -91,9 +93,21 @@ class ForkedHost:
         return moved
 
     def start(self, run: str, number: int, address: Address, seconds: float, on_end: Callable[[], None]) -> ForkedJob:
-        places = [Place(run, number, slot) for slot in range(self.slots + self.spares)]
-        self.jobs.append(ForkedJob(self, places, address, seconds, on_end))
+        count = self.slots + self.spares
+        places = [Place(run, number, slot) for slot in range(count) if slot not in self.late]
+        self.jobs.append(ForkedJob(self, number, places, address, seconds, on_end))
         return self.jobs[-1]
+
+    def come(self, slot: int) -> None:
+        """Have a late slot of the present job come."""
+        self.late.remove(slot)
+        self.jobs[-1].come(slot)
+
+    def coming(self) -> int:
+        return len(self.jobs[-1].slots)
+
+    def why_none(self) -> str:
+        return "there is no room" if len(self.late) == self.slots else ""
 
     def close(self) -> None:
         for job in self.jobs:
@@ -104,9 +118,15 @@ class ForkedJob:
     """A process for each slot; when one is lost, so is the job, unless its host replaces it."""
 
     def __init__(
-        self, host: ForkedHost, places: list[Place], address: Address, seconds: float, on_end: Callable[[], None]
+        self,
+        host: ForkedHost,
+        number: int,
+        places: list[Place],
+        address: Address,
+        seconds: float,
+        on_end: Callable[[], None],
     ):
-        self.number = places[0].job
+        self.number = number
         self.failure = ""
         self._host = host
         self._given = address, seconds, host.packed
@@ -114,6 +134,10 @@ class ForkedJob:
         self.slots = [self._process(place) for place in places]
         self._over = threading.Event()
         threading.Thread(target=self._watch, args=(on_end,), daemon=True).start()
+
+    def come(self, slot: int) -> None:
+        self._places.append(self._places[0]._replace(slot=slot))
+        self.slots.append(self._process(self._places[-1]))
 
     def _process(self, place: Place) -> Any:
         disk = self._host.machines.get(place.slot)
@@ -150,6 +174,17 @@ class ForkedJob:
             self.failure = f"slots ended with {[slot.exitcode for slot in self.slots]}"
         self._over.set()
         on_end()
+
+
+class Nobody:
+    """A job whose slots never come."""
+
+    number = 99
+    failure = ""
+    has_ended = False
+
+    def end(self, patience: float) -> None:
+        pass
 
 
 def _be_slot(

@@ -239,7 +239,10 @@ def _show_status(found: dict[str, Any]) -> None:
 
 
 def _show_slots(slots: list[dict[str, Any]], moved: int) -> None:
-    """Print the places of slots, if there are several machines."""
+    """Print how many slots are missing, and the places of slots, if there are several machines."""
+    come = sum("shared_by" not in slot for slot in slots)
+    if come < len(slots):
+        click.echo(f"  {come} of {len(slots)} slots have come, and do the work of all; the log of the program says why")
     if len({slot["host"] for slot in slots}) < 2:
         return
     click.echo(f"  {count(moved, 'task')} moved to another machine since the start")

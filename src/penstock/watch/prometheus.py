@@ -111,13 +111,15 @@ class _Collector:
         """The places of slots."""
         labels = ["application", "slot", "executor", "host"]
         tasks = gauge("penstock_slot_tasks", "How many tasks a slot has.", labels=labels)
+        there = gauge("penstock_slot_come", "Whether a slot has come; else another one has its tasks.", labels=labels)
         copied = gauge("penstock_slot_copied", "Whether a copy of its state follows on another machine.", labels=labels)
         for number, slot in enumerate(places["slots"]):
             where = [name, str(number), slot["executor"], slot["host"]]
             tasks.add_metric(where, slot.get("tasks", 0))
+            there.add_metric(where, int("shared_by" not in slot))
             copied.add_metric(where, int(bool(slot.get("copy"))))
         help_ = "Tasks that have come to another machine since the start."
         moved = gauge("penstock_moved_tasks", help_, labels=["application"])
         if places["slots"]:
             moved.add_metric([name], places["moved_total"])
-        yield from (tasks, copied, moved)
+        yield from (tasks, there, copied, moved)

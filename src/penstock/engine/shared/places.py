@@ -24,6 +24,8 @@ class SlotPlace(msgspec.Struct, frozen=True, omit_defaults=True):
     tasks: int = 0
     copy: str = ""
     """The machine with a follower copy of its state; empty if none has caught up."""
+    shared_by: int | None = None
+    """The slot that has its tasks while it has not come; None when it is there."""
 
     @property
     def name(self) -> str:
@@ -56,6 +58,16 @@ class Places(msgspec.Struct, frozen=True, omit_defaults=True):
     """How many tasks moved to another machine before this commit."""
     moved_total: int = 0
     """How many have moved since the start."""
+
+    @property
+    def come(self) -> int:
+        """How many slots are there.
+
+        >>> here = SlotPlace("driver", "here")
+        >>> Places([here, here, SlotPlace("driver", "here", shared_by=0)]).come
+        2
+        """
+        return sum(slot.shared_by is None for slot in self.slots)
 
     @property
     def tasks(self) -> dict[str, int]:

@@ -33,6 +33,8 @@ class Work(msgspec.Struct, frozen=True, tag=True):
     """An order: run tasks of a stage, all of which are on this slot."""
 
     stage: StageWork
+    shares: list[int] = []
+    """The slots whose tasks this slot has: its own, and those of slots that have not come."""
 
 
 class Follow(msgspec.Struct, frozen=True, tag=True):
@@ -45,6 +47,10 @@ class Follow(msgspec.Struct, frozen=True, tag=True):
     number: int
     """The newest commit; the answer repeats it to identify the order."""
     entries: dict[str, TaskEntry]
+
+
+class LetGo(msgspec.Struct, frozen=True, tag=True):
+    """An order: close all state, and wait for more orders. Another slot takes over some of the tasks."""
 
 
 class Close(msgspec.Struct, frozen=True, tag=True):
@@ -114,7 +120,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     reason: str
 
 
-Order = Seat | Work | Follow | Close | StoreQuestion
+Order = Seat | Work | Follow | LetGo | Close | StoreQuestion
 Message = Hello | Alive | AtDisk | Restoring | Done | Followed | Failed | StoreAnswer
 
 

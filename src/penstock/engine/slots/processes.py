@@ -186,6 +186,12 @@ class ProcessHost:
     def has_moved(self) -> bool:
         return False
 
+    def coming(self) -> int:
+        return self.slots
+
+    def why_none(self) -> str:
+        return ""
+
     def start(self, run: str, number: int, address: Address, seconds: float, on_end: Callable[[], None]) -> ProcessJob:
         processes = self._processes.at_least(self.slots)
         starts = [Start(run, number, one.slot, *address, seconds) for one in processes]

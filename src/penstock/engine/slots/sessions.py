@@ -1,5 +1,8 @@
 """Slots as sessions: one long job hosts them, orders and answers travel over a separate connection.
 
+Work begins when all slots have come, or after ``_GRACE_SECONDS`` with those that have. They share the tasks of the
+others until these come, between two commits.
+
 A slot that dies, stalls or sends nonsense is a lost attempt: all slots are abandoned, and the next attempt uses the
 slots of a new job. Surviving processes come back with their databases open; for the others the host starts new
 processes.
@@ -7,9 +10,9 @@ processes.
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
@@ -21,10 +24,10 @@ from penstock.engine.shared.manifest import Manifest
 from penstock.engine.shared.places import NOWHERE, SlotPlace, slot_of
 from penstock.engine.shared.runner import LostWorkError, StageRunner
 from penstock.engine.shared.work import StageWork, TaskDone
+from penstock.engine.slots.arrivals import Arrivals
 from penstock.engine.slots.door import Door
 from penstock.engine.slots.following import Following
 from penstock.engine.slots.links import (
-    NO_SLOT,
     Address,
     Alive,
     AtDisk,
@@ -32,19 +35,21 @@ from penstock.engine.slots.links import (
     Done,
     Failed,
     Followed,
-    Hello,
+    LetGo,
     Link,
     LinkLostError,
     Message,
     Restoring,
-    Seat,
     Work,
     readable,
 )
 from penstock.engine.slots.placement import Executor
-from penstock.engine.slots.seating import seated
+from penstock.engine.slots.seating import shared_out
 from penstock.engine.task.live import StoreAnswer, StoreQuestion
+from penstock.errors import ConfigError
 from penstock.faults import crash_point
+
+_log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.05
 _DISK_SECONDS = 600.0
@@ -52,6 +57,10 @@ _DISK_SECONDS = 600.0
 _END_SECONDS, _ENDED_LOOK_SECONDS = 2.0, 0.005
 _COME_SECONDS = 60.0
 """How long slots may take to start, at least: on a busy machine Python itself takes seconds."""
+_GRACE_SECONDS = 2.0
+"""How long work waits for the rest of the slots when the first one has come."""
+_NONE_SECONDS = 4.0
+"""How long no slot may come before the host is asked whether one can."""
 
 
 class Job(Protocol):
@@ -77,8 +86,16 @@ class Host(Protocol):
     name: str
     """The name under which they find it."""
     slots: int
-    why_late: str
-    """Why slots may not come, and what to do."""
+
+    @property
+    def why_late(self) -> str:
+        """Why slots may not come, and what to do."""
+
+    def coming(self) -> int:
+        """Return how many slots have been started, whether they have come or not, as far as that is known."""
+
+    def why_none(self) -> str:
+        """Return why no slot can come, and what to do; "" if one may still come."""
 
     @property
     def homes(self) -> list[Executor]:
@@ -110,24 +127,6 @@ class Host(Protocol):
         """Release the resources it keeps for slots."""
 
 
-class _Asked:
-    """The connection to a slot for questions; one at a time."""
-
-    def __init__(self, link: Link):
-        self._link = link
-        self._asking = threading.Lock()
-
-    def ask(self, question: StoreQuestion) -> StoreAnswer | None:
-        """Return the answer; None if the slot is gone."""
-        try:
-            with self._asking:
-                self._link.send(question)
-                answer = self._link.message()
-        except LinkLostError:
-            return None
-        return answer if isinstance(answer, StoreAnswer) else None
-
-
 class SlotSessions(StageRunner):
     """Runs stages in the slots of a host.
 
@@ -141,16 +140,13 @@ class SlotSessions(StageRunner):
         self.slots = host.slots
         self._host = host
         self.restores = restores
+        self._application_id = application_id
         self._timeout = timeout
         self._run = f"{application_id}-{os.urandom(6).hex()}"
         self._door = Door(host.bind, host.name, secrets.token_bytes(32), timeout)
-        self._links: dict[int, Link] = {}
-        self._guests: list[tuple[Link, Hello]] = []
-        """Slots that came without a number: until all are there, and then those too many."""
-        self._machines: dict[int, str] = {}
-        """Where those were that got one."""
-        self._asked: dict[int, _Asked] = {}
-        self._asks = asks
+        self._come = Arrivals(self._door, self.slots, asks)
+        self._sharing: list[int] = []
+        """For each slot, the one that has its tasks; empty while no slot is at work."""
         self._job: Job | None = None
         self._jobs = 0
         self._is_given_up = False
@@ -172,7 +168,7 @@ class SlotSessions(StageRunner):
         try:
             if self._host.has_moved():
                 self._close_slots()  # they hold databases that others will open
-            self._come_together()
+            self._get_ready()
             return self._ordered(stage)
         except LinkLostError as error:
             reason = self._job.failure if self._job is not None and self._job.failure else str(error)
@@ -188,11 +184,11 @@ class SlotSessions(StageRunner):
         """
         self._following.note(application, manifest, changed)
         try:
-            for slot, link in self._links.items():
+            for slot, link in self._come.links.items():
                 while link.has_more():
                     self._heard(link.message(), slot)
             for slot, order in self._following.due():
-                self._links[slot].send(order)
+                self._come.links[slot].send(order)
         except LinkLostError:
             pass
 
@@ -200,10 +196,13 @@ class SlotSessions(StageRunner):
     def places(self) -> list[SlotPlace]:
         """The place of each slot, by slot number."""
         homes = self._host.homes or [
-            Executor(NOWHERE, self._machines.get(slot, self._host.name)) for slot in range(self.slots)
+            Executor(NOWHERE, self._come.machines.get(slot, self._host.name)) for slot in range(self.slots)
         ]
         copies = {slot: homes[self._host.followers[slot]].host for slot in self._following.copied}
-        return [SlotPlace(home.id, home.host, copy=copies.get(slot, "")) for slot, home in enumerate(homes)]
+        return [
+            SlotPlace(homes[by].id, homes[by].host, copy=copies.get(slot, ""), shared_by=None if by == slot else by)
+            for slot, by in enumerate(self._sharing or range(self.slots))
+        ]
 
     def give_up(self) -> None:
         """Turn the running stage into a lost attempt; from any thread."""
@@ -219,12 +218,12 @@ class SlotSessions(StageRunner):
     def _ordered(self, stage: StageWork) -> list[TaskDone]:
         by_slot: dict[int, list[Any]] = {}
         for work in stage.tasks:
-            by_slot.setdefault(slot_of(work.task, self.slots), []).append(work)
+            by_slot.setdefault(self._sharing[slot_of(work.task, self.slots)], []).append(work)
         waited_for: dict[Link, int] = {}
         for slot, works in by_slot.items():
-            link = self._links[slot]
+            link = self._come.links[slot]
             link.heard = time.monotonic()
-            link.send(Work(msgspec.structs.replace(stage, tasks=works)))
+            link.send(Work(msgspec.structs.replace(stage, tasks=works), self._shares_of(slot)))
             waited_for[link] = slot
             crash_point("after-order")
         done: list[TaskDone] = []
@@ -240,6 +239,9 @@ class SlotSessions(StageRunner):
                     done += [self._checked(task, slot) for task in answer.tasks]
             self._check_not_stalled(waited_for)
         return done
+
+    def _shares_of(self, slot: int) -> list[int]:
+        return [one for one, by in enumerate(self._sharing) if by == slot]
 
     def _checked(self, done: TaskDone, slot: int) -> TaskDone:
         """Return the result of a task.
@@ -265,7 +267,7 @@ class SlotSessions(StageRunner):
         if isinstance(message, Done):
             return message
         if isinstance(message, AtDisk):
-            self._links[slot].is_at_disk = message.is_there
+            self._come.links[slot].is_at_disk = message.is_there
         elif isinstance(message, Restoring):
             for step in message.steps:
                 self.restores.hear(step)
@@ -293,8 +295,8 @@ class SlotSessions(StageRunner):
 
     def ask(self, question: StoreQuestion) -> StoreAnswer:
         """Return the present content of a task's store, committed or not; from any thread, also while a stage runs."""
-        slot = slot_of(question.task, self.slots)
-        there = self._asked
+        sharing, there = self._sharing, self._come.asked
+        slot = sharing[slot_of(question.task, self.slots)] if sharing else -1
         asked = there.get(slot)
         answer = None if asked is None else asked.ask(question)
         if answer is not None:
@@ -312,70 +314,89 @@ class SlotSessions(StageRunner):
             self._job = self._host.start(
                 self._run, self._jobs, self._door.address, max(self._timeout, _COME_SECONDS), lost
             )
-            self._following = Following(self._host.followers, self.slots, self._host.copied)
 
     def _tell_of_loss(self) -> None:
         self.on_lost()
 
+    def _get_ready(self) -> None:
+        """Wait until there are slots for the work, and take in those that have come late."""
+        if not self._sharing:
+            self._come_together()
+            self._share_out()
+        elif len(set(self._sharing)) < self.slots:
+            assert self._job is not None
+            while self._come.welcome(self._job.number):
+                pass
+            self._come.seat()
+            if self._come.ready != set(self._sharing):
+                self._share_out()
+
     def _come_together(self) -> None:
-        """Wait until all slots are there."""
-        if self._are_together():
-            return
+        """Wait until all slots are there, or as many as can be expected."""
         try:
             self.begin()
         except Exception as error:  # py4j raises many kinds of errors
             raise LinkLostError(f"the slots could not be started: {type(error).__name__}") from error
-        patience = max(self._timeout, _COME_SECONDS)
-        deadline = time.monotonic() + patience
-        while not self._are_together():
-            if readable([self._door], _LOOK_SECONDS):
-                self._welcome()
-            elif self._has_failed():
-                raise LinkLostError("the job of the slots has ended")
-            elif time.monotonic() > deadline:
-                come = max(len(self._links), len(self._guests))
-                raise LinkLostError(f"{come} of {self.slots} slots came within {patience:g} s: {self._host.why_late}")
-
-    def _are_together(self) -> bool:
-        return len(self._links) == self.slots and (not self._asks or len(self._asked) == self.slots)
-
-    def _welcome(self) -> None:
         assert self._job is not None
-        come = self._door.next()
-        if come is None:
-            return
-        link, hello = come
-        there = self._asked if hello.asks else self._links
-        if hello.job != self._job.number or hello.slot in there:
-            link.close()  # it belongs to an abandoned job
-        elif hello.slot == NO_SLOT:
-            self._guests.append(come)
-            if len(self._guests) == self.slots and not self._links:
-                self._seat()
-        elif hello.asks:
-            self._asked[hello.slot] = _Asked(link)
-        else:
-            self._links[hello.slot] = link
+        patience, since = max(self._timeout, _COME_SECONDS), time.monotonic()
+        while not self._may_begin():
+            if self._come.welcome(self._job.number, _LOOK_SECONDS):
+                continue
+            if self._has_failed():
+                raise LinkLostError("the job of the slots has ended")
+            if time.monotonic() - since > patience:
+                come = f"{self._come.count} of {self.slots} slots came within {patience:g} s"
+                raise LinkLostError(f"{come}: {self._host.why_late}")
+            if self._come.first is None and self._jobs == 1 and time.monotonic() - since > _NONE_SECONDS:
+                self._check_room()
 
-    def _seat(self) -> None:
-        """Give all slots their numbers."""
-        slots = seated([hello.had for _, hello in self._guests])
-        for slot, (link, hello) in zip(slots, self._guests, strict=True):
-            link.send(Seat(slot))
-            self._links[slot] = link
-            self._machines[slot] = hello.host
-        self._guests.clear()
+    def _may_begin(self) -> bool:
+        come = self._come
+        if come.first is None:
+            return False
+        if come.count < self.slots and not self._has_waited_enough(come.first):
+            return False
+        come.seat()
+        return come.ready == set(come.links)
+
+    def _has_waited_enough(self, first: float) -> bool:
+        return time.monotonic() - first > _GRACE_SECONDS and self._come.count >= self._host.coming()
+
+    def _check_room(self) -> None:
+        """Raise ``ConfigError`` if no slot can come."""
+        if why := self._host.why_none():
+            raise ConfigError(f"start: no slot has come for {_NONE_SECONDS:g} s, and none can: {why}")
+
+    def _share_out(self) -> None:
+        """Give every slot's tasks to one that has come."""
+        ready, before = self._come.ready, self._sharing
+        now = shared_out(self.slots, ready)
+        for slot in {was for was, by in zip(before, now, strict=False) if was != by}:
+            self._order_and_wait(slot, LetGo())
+        self._sharing = now
+        are_all = len(ready) == self.slots
+        self._following = Following(self._host.followers if are_all else {}, self.slots, self._host.copied)
+        if not are_all:
+            _log.warning(
+                "application %r: %d of %d slots have come, and do the work of all; the others join as they come: %s",
+                self._application_id, len(ready), self.slots, self._host.why_late,
+            )  # fmt: skip
+        elif before:
+            _log.warning("application %r: all %d slots have come", self._application_id, self.slots)
+
+    def _order_and_wait(self, slot: int, order: LetGo) -> None:
+        link = self._come.links[slot]
+        link.send(order)
+        while self._heard(link.message(), slot) is None:
+            pass
 
     def _has_failed(self) -> bool:
         return self._job is None or self._job.has_ended
 
     def _let_go(self, waits: bool = True) -> None:
         """Abandon the present slots; they end when they notice."""
-        for link in [*self._links.values(), *(link for link, _ in self._guests)]:
-            link.close()
-        self._links.clear()
-        self._guests.clear()
-        self._asked = {}  # waiting callers get their answer, or hear that the slot is gone
+        self._come.clear()
+        self._sharing = []
         job, self._job = self._job, None
         if job is not None and waits:
             self._see_out(job)
@@ -388,16 +409,16 @@ class SlotSessions(StageRunner):
         """
         deadline = time.monotonic() + _END_SECONDS
         while not job.has_ended and time.monotonic() < deadline:
-            if readable([self._door], _ENDED_LOOK_SECONDS) and (come := self._door.next()) is not None:
-                come[0].close()
+            if readable([self._door], _ENDED_LOOK_SECONDS):
+                self._come.turn_away()
         job.end(_END_SECONDS)
 
     def _close_slots(self, waits: bool = True) -> None:
         """Make all slots close their state, and end."""
         try:
-            for link in self._links.values():
+            for link in self._come.links.values():
                 link.send(Close())
-            for slot, link in self._links.items():
+            for slot, link in self._come.links.items():
                 while self._heard(link.message(), slot) is None:
                     pass
         except LinkLostError:  # a lost slot has closed already

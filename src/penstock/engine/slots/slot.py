@@ -10,8 +10,8 @@ import gc
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +31,7 @@ from penstock.engine.slots.links import (
     Follow,
     Followed,
     Hello,
+    LetGo,
     Link,
     LinkLostError,
     Restoring,
@@ -116,20 +117,27 @@ class Place(NamedTuple):
 
 
 class _Held:
-    """The state that this process holds, of one run."""
+    """The state that this process holds, of one run.
 
-    def __init__(self, program: Program, place: Place, application: str):
-        self.run = place.run
-        self._lock = program.lock(place.slot, place.run)
-        try:
+    Args:
+        shares: the slots whose tasks these are.
+    """
+
+    def __init__(self, program: Program, run: str, shares: Sequence[int], application: str):
+        self.run = run
+        self.shares = shares
+        with ExitStack() as locks:
+            for slot in shares:
+                locks.callback(program.lock(slot, run).release)
             self.host = program.host(application)
-        except BaseException:
-            self._lock.release()
-            raise
+            self._locks = locks.pop_all()
+
+    def is_of(self, run: str, shares: Sequence[int]) -> bool:
+        return (self.run, self.shares) == (run, shares)
 
     def close(self) -> None:
         self.host.close()
-        self._lock.release()
+        self._locks.close()
 
 
 _held: list[_Held] = []
@@ -144,6 +152,8 @@ def serve(place: Place, address: Address, program: Callable[[], Program], second
         seconds: as in ``Link``.
     """
     _prepare_process()
+    if _held and not _held[0].is_of(place.run, [place.slot]):
+        _let_go()  # another slot may have come for a part of it
     try:
         link = connected(address, Hello(place.slot, place.job), seconds)
     except UnreachableError as error:  # unless the driver is gone, it has to know
@@ -204,20 +214,27 @@ def _serve(link: Link, place: Place, known: Program, address: Address, seconds: 
     threading.Thread(target=_answer, args=(asked, place.run), name="penstock-slot-answers", daemon=True).start()
     with _Beating(link) as beating, _telling_of_disk(link), closing(_Copies(known, link)) as copies:
         order = link.order()
-        while isinstance(order, Work | Follow):
+        while isinstance(order, Work | Follow | LetGo):
             if isinstance(order, Work):
                 with beating.at_work():
-                    done = _obey(order.stage, link, place, known)
+                    done = _obey(order, link, place, known)
                 crash_point("before-answer")
                 link.send(done)
                 crash_point("after-answer")
+            elif isinstance(order, LetGo):
+                _close(beating, copies)
+                link.send(Done())
             else:
                 copies.take(order)
             order = link.order()
-        with beating.at_work():
-            copies.close()
-            _let_go()
+        _close(beating, copies)
         link.send(Done())
+
+
+def _close(beating: _Beating, copies: _Copies) -> None:
+    with beating.at_work():
+        copies.close()
+        _let_go()
 
 
 class _Copies:
@@ -245,12 +262,13 @@ class _Copies:
             self._followers = None
 
 
-def _obey(stage: StageWork, link: Link, place: Place, program: Program) -> Done:
+def _obey(order: Work, link: Link, place: Place, program: Program) -> Done:
     """Carry out an order. State is opened with the first one, which proves that the driver wants this process."""
-    if not _held or _held[0].run != place.run:
+    stage = order.stage
+    if not _held or not _held[0].is_of(place.run, order.shares):
         _let_go()
         try:
-            _held.append(_Held(program, place, stage.application))
+            _held.append(_Held(program, place.run, order.shares, stage.application))
         except ConfigError as error:  # the next attempt would fail the same way
             return _failed(stage, error)
         except StoreError as error:

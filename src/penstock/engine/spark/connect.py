@@ -73,6 +73,14 @@ class ConnectHost:
         """Return that slots stay; those of the next job are wherever Spark has cores."""
         return False
 
+    def coming(self) -> int:
+        """Return that it is not known how many are."""
+        return 0
+
+    def why_none(self) -> str:
+        """Return that a slot may come."""
+        return ""
+
     def check(self) -> None:
         """Raise ``SparkLostError`` when the server does not answer."""
         try:

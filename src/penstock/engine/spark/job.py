@@ -33,6 +33,9 @@ _LOOK_SECONDS = 2.0
 _COME_SECONDS = 5.0
 """How long a job waits for executors that are about to come."""
 
+_MORE_SECONDS = 2.0
+"""How long it waits for more of them when there are too few for all slots."""
+
 _FULL_SECONDS = 600.0
 """How long to avoid a machine whose disk is full."""
 
@@ -54,10 +57,6 @@ class SparkHost:
 
     def __init__(self, context: Any, application_id: str, about: str, program: bytes, slots: int, copies: bool = False):
         self.slots = slots
-        self.why_late = (
-            f"each of them keeps one of Spark's {int(context.defaultParallelism)} cores, and other work may have the "
-            "rest; end that, or start with fewer slots"
-        )
         conf = context.getConf()
         driver = conf.get("spark.driver.host", "localhost")
         self.name = _LOCALHOST if is_local(context) else driver
@@ -74,6 +73,47 @@ class SparkHost:
         """Executors on which a slot was silent or whose disk is full, and until when they get no slots."""
         self._looked = 0.0
         self._is_first = True
+
+    @property
+    def why_late(self) -> str:
+        return (
+            f"{self._what_there_is()}, a slot keeps one task for as long as the program runs, and "
+            "other work may have the rest; end that, give Spark more cores, or start with fewer slots"
+        )
+
+    def _what_there_is(self) -> str:
+        """Return what Spark can run, in numbers."""
+        conf, room = self._context.getConf(), private.tasks_at_once(self._context)
+        where = "this machine" if is_local(self._context) else f"{len(live_executors(self._context))} executors"
+        cpus = conf.get("spark.task.cpus", "1")
+        return f"Spark runs {room} tasks at once on {where} (spark.task.cpus is {cpus})"
+
+    def why_none(self) -> str:
+        if self._comes_with_tasks or self.coming():
+            return ""
+        tracker = self._context.statusTracker()
+        others = [job for job in tracker.getActiveJobsIds() if job not in tracker.getJobIdsForGroup(self.group)]
+        room = private.tasks_at_once(self._context)
+        if room and others:
+            jobs = "another job has" if len(others) == 1 else f"{len(others)} other jobs have"
+            return (
+                f"{self._what_there_is()}, and {jobs} all of them. End other work, give the session more cores, or "
+                "start programs that share a session with slots= so that all fit"
+            )
+        if not room and self._context.master.startswith("spark://"):
+            return (
+                f"no executor has come. Look at {self._context.master} whether it has workers with free cores and "
+                "memory for spark.executor.memory"
+            )
+        return ""
+
+    def coming(self) -> int:
+        return private.running_tasks(self._context, self.group)
+
+    @property
+    def group(self) -> str:
+        """The group of its jobs, as Spark calls it."""
+        return f"penstock-{self._application_id}"
 
     @property
     def homes(self) -> list[Executor]:
@@ -122,11 +162,17 @@ class SparkHost:
     def start(self, run: str, number: int, address: Address, seconds: float, on_end: Callable[[], None]) -> SlotsJob:
         self._looked = time.monotonic()
         self._placement.settle(self._executors_to_be())
+        if self._is_first and not self._comes_with_tasks and private.tasks_at_once(self._context) == 1:
+            _log.warning(
+                "application %r: Spark runs 1 task at once, and the program's slot keeps it: until the program stops, "
+                "no other job of this session runs. Give the session another core, such as local[2]",
+                self._application_id,
+            )
         self._is_first = False
         homes = [f"executor_{home.host}_{home.id}" for home in self._placement.homes]
         for home, slots in Counter(homes).items():
             _log.info("application %r: %d slots at %s", self._application_id, slots, home)
-        graph = SlotGraph(self._context, self._application_id, self._about, homes, self.slots)
+        graph = SlotGraph(self._context, self.group, self._about, homes, self.slots)
         is_cluster = not is_local(self._context)
         return SlotsJob(graph.of(_serving(run, number, address, self._program, seconds, is_cluster)), number, on_end)
 
@@ -136,9 +182,9 @@ class SparkHost:
         At the first start they register one by one, and a lost single executor is replaced. Slots that had to move to
         them later would stand still during the move.
         """
-        deadline = time.monotonic() + _COME_SECONDS
+        since = time.monotonic()
         live = self._reachable_executors()
-        while self._waits_for_more(live) and time.monotonic() < deadline:
+        while self._waits_for_more(live) and time.monotonic() - since < (_MORE_SECONDS if live else _COME_SECONDS):
             time.sleep(0.05)
             live = self._reachable_executors()
         return live
@@ -150,9 +196,7 @@ class SparkHost:
 
     def _has_room(self, live: list[Executor]) -> bool:
         """Return whether these executors have a core for every slot."""
-        spark = private.scala_context(self._context)
-        usual = spark.resourceProfileManager().defaultResourceProfile()
-        return bool(live) and int(spark.maxNumConcurrentTasks(usual)) >= self.slots
+        return bool(live) and private.tasks_at_once(self._context) >= self.slots
 
     def close(self) -> None:
         if is_alive(self._context):
@@ -166,9 +210,9 @@ class SlotGraph:
         homes: the executors at which they are located, slot by slot; empty if the driver is the only executor.
     """
 
-    def __init__(self, context: Any, application_id: str, about: str, homes: list[str], slots: int):
+    def __init__(self, context: Any, group: str, about: str, homes: list[str], slots: int):
         self._context = context
-        self._application_id = application_id
+        self._group = group
         self._about = about
         self._homes = homes
         self._slots = slots
@@ -192,10 +236,6 @@ class SlotGraph:
     def cancel(self) -> None:
         """Cancel the running job, even if slots do not end."""
         self._context.cancelJobGroup(self._group)
-
-    @property
-    def _group(self) -> str:
-        return f"penstock-{self._application_id}"
 
     def _slot(self, slot: int, body: Callable[[int], str]) -> Any:
         """Return the RDD of one slot."""

@@ -76,6 +76,21 @@ def scala_context(context: Any) -> Any:
     return context._jsc.sc()
 
 
+def tasks_at_once(context: Any) -> int:
+    """How many tasks of the default resource profile the executors that are there can run at once."""
+    scala = scala_context(context)
+    return int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))
+
+
+def running_tasks(context: Any, group: str) -> int:
+    """How many tasks of a job group run at this moment. Spark's status store lags behind while nothing happens."""
+    tracker, scheduler = context.statusTracker(), scala_context(context).taskScheduler()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    stages = [stage for job in jobs if job is not None for stage in job.stageIds]
+    sets = [scheduler.taskSetManagerForAttempt(stage, 0) for stage in stages]
+    return sum(int(tasks.get().runningTasks()) for tasks in sets if tasks.isDefined())
+
+
 def scala_session_state(spark: Any) -> Any:
     """The ``SessionState`` of Scala behind a classic session."""
     return spark._jsparkSession.sessionState()

@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -98,18 +99,32 @@ def stop_context(context: Any) -> None:
 
 
 def default_slots(context: Any, widest: int, is_own: bool) -> int:
-    """Return the default number of slots: the number of cores, and at most that of partitions.
+    """Return the default number of slots: as many tasks as Spark can run at once, and at most that of partitions.
 
-    A slot keeps one of Spark's cores for as long as the program runs. So in a user's session with several cores, one
-    stays free for other work.
+    A slot keeps one of these tasks for as long as the program runs. So in a user's session that can run several, one
+    stays free for other work. Where Spark adds executors for waiting tasks, the partitions say how many are wanted.
     """
     if private.is_connect(context):
         from penstock.engine.spark.connect_server import cores_of
 
-        cores = cores_of(context)
+        tasks: float = cores_of(context)
+    elif is_own:
+        return int(max(min(context.defaultParallelism, widest), 1))
     else:
-        cores = context.defaultParallelism
-    return int(max(min(cores if is_own else cores - 1, widest), 1))
+        tasks = _most_tasks(context)
+    return int(max(min(tasks - 1, widest), 1))
+
+
+def _most_tasks(context: Any) -> float:
+    """Return how many tasks Spark can run at once, with the executors that it may add."""
+    conf = context.getConf()
+    now = private.tasks_at_once(context) or context.defaultParallelism
+    if conf.get("spark.dynamicAllocation.enabled", "false") != "true":
+        return int(now)
+    most, cores = (conf.get(f"spark.{name}") for name in ("dynamicAllocation.maxExecutors", "executor.cores"))
+    if most is None:
+        return inf
+    return max(int(now), int(most) * (int(cores or 1) // int(conf.get("spark.task.cpus", "1"))))
 
 
 def work_with_this_python(context: Any) -> None:

@@ -114,9 +114,10 @@ function tiles(found) {
 
 function machines({ slots, moved_total }) {
   if (!slots.length) return "";
-  place("started").title = slots.map((one, slot) => `slot ${slot}: ${plural(one.tasks ?? 0, "task")} at executor ${one.executor} on ${one.host}${one.copy ? `, a copy on ${one.copy}` : ""}`).join("\n");
+  place("started").title = slots.map((one, slot) => `slot ${slot}: ${plural(one.tasks ?? 0, "task")} at executor ${one.executor} on ${one.host}${one.copy ? `, a copy on ${one.copy}` : ""}${one.shared_by != null ? `; it has not come, and slot ${one.shared_by} does its work` : ""}`).join("\n");
+  const come = slots.filter((one) => one.shared_by == null).length;
   const hosts = new Set(slots.map((one) => one.host)).size;
-  return ` in ${plural(slots.length, "slot")} on ${plural(hosts, "machine")}${moved_total ? `, ${exact(moved_total)} moved` : ""}`;
+  return ` in ${come < slots.length ? `${come} of ` : ""}${plural(slots.length, "slot")} on ${plural(hosts, "machine")}${moved_total ? `, ${exact(moved_total)} moved` : ""}`;
 }
 
 const SECONDS = 60;
