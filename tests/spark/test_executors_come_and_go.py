@@ -54,5 +54,6 @@ def test_with_dynamic_allocation_spark_gives_a_program_executors_for_its_slots_a
         running = living(given, cluster.url, cluster.host, "--pause=0.1", "spark.executor.cores=1", *dynamic)
         lived = list(hosts_of(running))
         assert running.wait() == 0, running.stderr and running.stderr.read()
-    assert changes(lived) == [BOTH]
+    assert changes(lived)[-1] == BOTH
+    assert changes(lived)[:-1] in ([], [ONE], [OTHER]), "work begins with the first one that is given"
     assert harness.outcome(given) == harness.outcome(calm)
