@@ -119,13 +119,26 @@ if _TYPE_CHECKING:
         RangeQuery,
         StateQueryRequest,
         TimestampedKeyQuery,
+        TimestampedKeyWithHeadersQuery,
         TimestampedRangeQuery,
+        TimestampedRangeWithHeadersQuery,
+        TimestampedWindowKeyWithHeadersQuery,
+        TimestampedWindowRangeWithHeadersQuery,
         VersionedKeyQuery,
         WindowKeyQuery,
         WindowRangeQuery,
     )
     from penstock.reading import open_store
-    from penstock.record import ConsumerRecord, Record, SessionKey, ValueAndTimestamp, Window, Windowed
+    from penstock.record import (
+        AggregationWithHeaders,
+        ConsumerRecord,
+        Record,
+        SessionKey,
+        ValueAndTimestamp,
+        ValueTimestampHeaders,
+        Window,
+        Windowed,
+    )
     from penstock.serdes.registry import Avro, JsonSchema, Protobuf, SchemaRegistry
     from penstock.state.buffered import BufferedTransaction
     from penstock.state.interface import IsolationLevel, StateStore, StateStoreContext, TopicPartition, Transaction
@@ -153,6 +166,7 @@ __all__ = [
     "WALL_CLOCK_TIME",
     "AbstractTransaction",
     "AbstractTransactionalStore",
+    "AggregationWithHeaders",
     "AlreadyRunningError",
     "ApplicationStores",
     "ArgumentsError",
@@ -263,7 +277,11 @@ __all__ = [
     "TimestampExtractor",
     "TimestampedBytesStore",
     "TimestampedKeyQuery",
+    "TimestampedKeyWithHeadersQuery",
     "TimestampedRangeQuery",
+    "TimestampedRangeWithHeadersQuery",
+    "TimestampedWindowKeyWithHeadersQuery",
+    "TimestampedWindowRangeWithHeadersQuery",
     "TopicExistsError",
     "TopicNotFoundError",
     "TopicPartition",
@@ -277,6 +295,7 @@ __all__ = [
     "UnlimitedWindows",
     "UsePartitionTimeOnInvalidTimestamp",
     "ValueAndTimestamp",
+    "ValueTimestampHeaders",
     "ValueTransformerWithKey",
     "VersionedKeyQuery",
     "VersionedKeyValueStore",
@@ -362,10 +381,15 @@ _NAMES = {
     "query.position": "Position PositionBound",
     "query.typed": (
         "KeyQuery MultiVersionedKeyQuery Query QueryConfig RangeQuery StateQueryRequest TimestampedKeyQuery "
-        "TimestampedRangeQuery VersionedKeyQuery WindowKeyQuery WindowRangeQuery"
+        "TimestampedKeyWithHeadersQuery TimestampedRangeQuery TimestampedRangeWithHeadersQuery "
+        "TimestampedWindowKeyWithHeadersQuery TimestampedWindowRangeWithHeadersQuery VersionedKeyQuery WindowKeyQuery "
+        "WindowRangeQuery"
     ),
     "reading": "open_store",
-    "record": "ConsumerRecord Record SessionKey ValueAndTimestamp Window Windowed",
+    "record": (
+        "AggregationWithHeaders ConsumerRecord Record SessionKey ValueAndTimestamp ValueTimestampHeaders Window "
+        "Windowed"
+    ),
     "serdes.registry": "Avro JsonSchema Protobuf SchemaRegistry",
     "state.buffered": "BufferedTransaction",
     "state.interface": "IsolationLevel StateStore StateStoreContext TopicPartition Transaction",

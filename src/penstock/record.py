@@ -73,6 +73,33 @@ class ValueAndTimestamp(NamedTuple):
     timestamp: int
 
 
+Headers = tuple[tuple[str, bytes], ...]
+"""The headers of a record: pairs of a name and bytes."""
+
+
+class ValueTimestampHeaders(NamedTuple):
+    """A value with the time and the headers of its record, as in stores with headers (KIP-1271).
+
+    >>> ValueTimestampHeaders("late", 1000, (("trace", b"5"),)).headers
+    (('trace', b'5'),)
+    """
+
+    value: Any
+    timestamp: int
+    headers: Headers = ()
+
+
+class AggregationWithHeaders(NamedTuple):
+    """The aggregate of a session with headers, as in session stores with headers (KIP-1271).
+
+    >>> AggregationWithHeaders(3, (("trace", b"5"),)).aggregation
+    3
+    """
+
+    aggregation: Any
+    headers: Headers = ()
+
+
 class ConsumerRecord(NamedTuple):
     """One record of a topic, decoded, and where it stands.
 

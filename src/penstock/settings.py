@@ -35,6 +35,7 @@ _CHOICES = {
     "on_lost_records": ("fail", "skip"),
     "metrics_recording_level": RECORDING_LEVELS,
     "default_interactive_query_isolation_level": ("read_committed", "read_uncommitted"),
+    "dsl_store_format": ("default", "headers"),
 }
 
 _AT_LEAST_1 = (
@@ -100,6 +101,7 @@ class SettingsArguments(TypedDict, total=False):
     query_checkpoint: str | None
     enable_transactional_statestores: bool
     default_interactive_query_isolation_level: Any
+    dsl_store_format: str
     statestore_cache_max_bytes: int | str
     statestore_uncommitted_max_records: int
     statestore_uncommitted_max_bytes: int | str
@@ -159,6 +161,8 @@ class Settings:
         default_interactive_query_isolation_level: the level of queries that name none: ``"read_committed"``
             or ``"read_uncommitted"``, or an ``IsolationLevel``. By default ``processing_guarantee`` decides: committed
             rows under exactly once, every write at once under at least once.
+        dsl_store_format: ``"headers"`` gives the rows of tables, of windows and of the sides of joins headers, and
+            suppressions count the bytes of headers (KIP-1285, Kafka's ``"HEADERS"``); ``"default"`` keeps none.
         statestore_cache_max_bytes: 0 sends every update of a table on; otherwise the last one per key and commit goes
             on, as in Kafka Streams, where this is the size of the cache (10 MB by default there).
         statestore_uncommitted_max_records: a task commits early when its stores hold that many uncommitted writes, in
@@ -238,6 +242,7 @@ class Settings:
     query_checkpoint: str | None = field(default=None, repr=False)  # as above
     enable_transactional_statestores: bool = True
     default_interactive_query_isolation_level: str | None = None
+    dsl_store_format: str = "default"
     statestore_cache_max_bytes: int = 10 * MIB
     statestore_uncommitted_max_records: int = -1
     statestore_uncommitted_max_bytes: int = 64 * MIB
@@ -290,6 +295,8 @@ class Settings:
             shown = masked(self.schema_registry)
             raise ConfigError(f"schema_registry is a URL such as 'http://localhost:8081'; got {shown!r}")
         self.handlers  # noqa: B018 - finds out whether there are such
+        if isinstance(self.dsl_store_format, str):  # as in Kafka Streams, in any case of letters
+            object.__setattr__(self, "dsl_store_format", self.dsl_store_format.lower())
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in (*choices, None):
                 raise ConfigError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)!r}")

@@ -1,4 +1,7 @@
-"""Headers of results are those of Kafka Streams, step by step; behind sessions, which it leaves out, by a decision."""
+"""Headers of results are those of Kafka Streams, step by step; behind sessions, which it leaves out, by a decision.
+
+With ``dsl.store.format=HEADERS``, and in stores with headers, so are the rows of stores, and the bytes of suppressions.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from penstock.testing.oracle.decisions import Decisions
 from penstock.testing.oracle.headers import as_without_headers
 from penstock.testing.oracle.outcome import Outcome, differences
 
+HERE = Path(__file__)
 CASE: dict[str, Any] = {
     "name": "sessions",
     "topology": [
@@ -43,8 +47,10 @@ def test_headers_of_session_results_are_not_compared_but_all_else_is() -> None:
     assert found([row("out", 1, [["h", "1"]]), row("copy", 1, [])], theirs)
 
 
-FILES = {path.stem: path for path in sorted(Path(__file__).with_name("headers").glob("*.json"))}
-DECISIONS = Decisions.beside(Path(__file__).with_name("headers"))
+FILES = {
+    path.stem: path for name in ("headers", "header_stores") for path in sorted(HERE.with_name(name).glob("*.json"))
+}
+DECISIONS = Decisions.beside(HERE.with_name("headers"))
 
 
 @pytest.mark.parametrize("name", FILES)

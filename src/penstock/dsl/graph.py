@@ -56,6 +56,7 @@ class Graph:
             segment_interval=given.segment_interval_ms,
             shape=given.shape,
             supplier=given.supplier,
+            headers=given.headers,
             key=given.key or types.get("key"),
             value=given.value or types.get("value"),
         )

@@ -18,6 +18,7 @@ from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError
 from penstock.plan.functions import UserFunction, check_type
 from penstock.plan.names import check_name
+from penstock.plan.node import NONE_KEPT
 from penstock.plan.options import Options, in_place_of, option, types_given
 from penstock.serdes import Serde, of
 
@@ -47,6 +48,8 @@ class Materialized(Options):
     """The kind of store that was described, which must be the table's; None if only a name was given."""
     supplier: StoreSupplier | None = field(default=None, repr=False)
     """Creates stores of a user's own kind."""
+    headers: str | None = field(default=None, repr=False)
+    """``NONE_KEPT`` if the store that was described has headers."""
 
     def __post_init__(self) -> None:
         if self.store is not None:
@@ -84,9 +87,9 @@ class Materialized(Options):
         86400000
         """
         if isinstance(store, str):
-            return self._but(store=store, supplier=None)
+            return self._but(store=store, supplier=None, headers=None)
         if is_own(store):
-            return self._but(store=store.name, supplier=store, shape=_SHAPES[KeyValueStoreSupplier])
+            return self._but(store=store.name, supplier=store, shape=_SHAPES[KeyValueStoreSupplier], headers=None)
         check_type(store, Supplier, "a store", "give its name, one that Stores describes, or a supplier of your own")
         assert isinstance(store, Supplier)
         _check_for_tables(store)
@@ -96,6 +99,7 @@ class Materialized(Options):
             kind=spec["kind"],
             shape=_SHAPES.get(type(store)),
             supplier=None,
+            headers=NONE_KEPT if getattr(store, "with_headers", False) else None,
             retention_ms=spec.get("retention", self.retention_ms),
             history_retention_ms=spec.get("history_retention"),
             segment_interval_ms=spec.get("segment_interval") or self.segment_interval_ms,

@@ -11,7 +11,7 @@ from penstock.calls import why_store_unusable
 from penstock.errors import TopologyError
 from penstock.plan.functions import caller, refuse_unusable
 from penstock.plan.names import check_name
-from penstock.plan.node import StoreSpec
+from penstock.plan.node import ROWS, StoreSpec
 from penstock.serdes import Serde
 
 
@@ -59,6 +59,7 @@ class KeyValueStoreSupplier(Supplier):
     name: str
     in_memory: bool = False
     max_entries: int | None = None
+    with_headers: bool = field(default=False, repr=False)
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -105,6 +106,7 @@ class WindowStoreSupplier(Supplier):
     retain_duplicates: bool = False
     segment_interval_ms: int | None = None
     in_memory: bool = False
+    with_headers: bool = field(default=False, repr=False)
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -131,6 +133,7 @@ class SessionStoreSupplier(Supplier):
     retention_ms: int
     segment_interval_ms: int | None = None
     in_memory: bool = False
+    with_headers: bool = field(default=False, repr=False)
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -162,6 +165,7 @@ class StoreBuilder:
     caching: bool = False
     logging: bool = True
     log_config: dict[str, str] = field(default_factory=dict)
+    with_headers: bool = False
 
     @property
     def name(self) -> str:
@@ -208,6 +212,7 @@ class StoreBuilder:
             value=self.value,
             shape=self.shape,
             supplier=None if isinstance(self.supplier, Supplier) else self.supplier,
+            headers=ROWS if self.with_headers else None,
             **(self.supplier.spec if isinstance(self.supplier, Supplier) else {}),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from penstock.dsl.store_builder import (
@@ -53,6 +54,15 @@ class Stores(KafkaNames):
         In Kafka Streams the format differs from that without timestamps; Penstock has a single format.
         """
         return KeyValueStoreSupplier(check_name(name))
+
+    @staticmethod
+    def persistent_timestamped_key_value_store_with_headers(name: str) -> KeyValueStoreSupplier:
+        """A store of the latest value of every key with its timestamp and its headers, on disk (KIP-1271).
+
+        >>> Stores.persistent_timestamped_key_value_store_with_headers("orders").with_headers
+        True
+        """
+        return KeyValueStoreSupplier(check_name(name), with_headers=True)
 
     @staticmethod
     def in_memory_key_value_store(name: str) -> KeyValueStoreSupplier:
@@ -150,6 +160,22 @@ class Stores(KafkaNames):
         return _window(name, retention_period, window_size, retain_duplicates, segment_interval, in_memory=False)
 
     @staticmethod
+    def persistent_timestamped_window_store_with_headers(
+        name: str,
+        retention_period: Duration,
+        window_size: Duration,
+        retain_duplicates: bool = False,
+        segment_interval: Duration | None = None,
+    ) -> WindowStoreSupplier:
+        """A store of a value with its timestamp and its headers for every key and window, on disk (KIP-1271).
+
+        >>> Stores.persistent_timestamped_window_store_with_headers("visits", "1 day", "1 hour").with_headers
+        True
+        """
+        made = _window(name, retention_period, window_size, retain_duplicates, segment_interval, in_memory=False)
+        return replace(made, with_headers=True)
+
+    @staticmethod
     def in_memory_window_store(
         name: str, retention_period: Duration, window_size: Duration, retain_duplicates: bool = False
     ) -> WindowStoreSupplier:
@@ -175,6 +201,18 @@ class Stores(KafkaNames):
         86400000
         """
         return _session(name, retention_period, segment_interval, in_memory=False)
+
+    @staticmethod
+    def persistent_session_store_with_headers(
+        name: str, retention_period: Duration, segment_interval: Duration | None = None
+    ) -> SessionStoreSupplier:
+        """A session store that keeps headers with each aggregate, on disk (KIP-1271).
+
+        >>> Stores.persistent_session_store_with_headers("visits", "1 day").with_headers
+        True
+        """
+        made = _session(name, retention_period, segment_interval, in_memory=False)
+        return replace(made, with_headers=True)
 
     @staticmethod
     def in_memory_session_store(name: str, retention_period: Duration) -> SessionStoreSupplier:
@@ -206,6 +244,21 @@ class Stores(KafkaNames):
         return _builder(supplier, "timestamped_key_value", key, value)
 
     @staticmethod
+    def timestamped_key_value_store_with_headers_builder(supplier: Any, key: Any, value: Any) -> StoreBuilder:
+        """A key-value store for processors with ``ValueTimestampHeaders`` values (KIP-1271).
+
+        The store keeps the headers in any store that ``Stores`` describes, on disk or in memory.
+
+        >>> orders = Stores.persistent_timestamped_key_value_store_with_headers("orders")
+        >>> Stores.timestamped_key_value_store_with_headers_builder(orders, str, int).with_headers
+        True
+
+        Raises:
+            ConfigError: the supplier is for another kind of store, or is one of your own.
+        """
+        return _builder(supplier, "timestamped_key_value", key, value, with_headers=True)
+
+    @staticmethod
     def versioned_key_value_store_builder(supplier: Any, key: Any, value: Any) -> StoreBuilder:
         """A versioned store for processors."""
         return _builder(supplier, "versioned", key, value)
@@ -219,6 +272,16 @@ class Stores(KafkaNames):
     def timestamped_window_store_builder(supplier: Any, key: Any, value: Any) -> StoreBuilder:
         """A window store for processors with ``ValueAndTimestamp`` values, like those of windowed tables."""
         return _builder(supplier, "timestamped_window", key, value)
+
+    @staticmethod
+    def timestamped_window_store_with_headers_builder(supplier: Any, key: Any, value: Any) -> StoreBuilder:
+        """A window store for processors with ``ValueTimestampHeaders`` values (KIP-1271)."""
+        return _builder(supplier, "timestamped_window", key, value, with_headers=True)
+
+    @staticmethod
+    def session_store_with_headers_builder(supplier: Any, key: Any, value: Any) -> StoreBuilder:
+        """A session store for processors with ``AggregationWithHeaders`` values (KIP-1271)."""
+        return _builder(supplier, "session", key, value, with_headers=True)
 
     @staticmethod
     def session_store_builder(supplier: Any, key: Any, value: Any) -> StoreBuilder:
@@ -240,18 +303,18 @@ _SUPPLIERS: dict[str, tuple[type, str]] = {
 """By store shape: the suppliers that it takes, and an example of one."""
 
 
-def _builder(supplier: Any, shape: str, key: Any, value: Any) -> StoreBuilder:
+def _builder(supplier: Any, shape: str, key: Any, value: Any, with_headers: bool = False) -> StoreBuilder:
     wanted, example = _SUPPLIERS[shape]
-    may_be_own = wanted is KeyValueStoreSupplier
+    may_be_own = wanted is KeyValueStoreSupplier and not with_headers
     if not isinstance(supplier, wanted) and not (may_be_own and is_own(supplier)):
         own = (
             ", or one of your own, with a name and a get()" if may_be_own else "; a store of your own keeps keys alone"
         )
         raise ConfigError(
-            f"{shape}_store_builder takes a supplier, such as {example}{own}; "
+            f"{shape}_store_{'with_headers_' if with_headers else ''}builder takes a supplier, such as {example}{own}; "
             f"got {show(supplier)} of type {type(supplier).__name__}"
         )
-    return StoreBuilder(supplier, shape, of(key, "key"), of(value, "value"))
+    return StoreBuilder(supplier, shape, of(key, "key"), of(value, "value"), with_headers=with_headers)
 
 
 def _versioned(

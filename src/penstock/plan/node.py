@@ -23,6 +23,8 @@ from penstock.plan.timestamps import Extractor
 from penstock.plan.windows import JoinWindows
 from penstock.serdes import Serde
 
+ROWS, NONE_KEPT = "rows", "none kept"
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StoreSpec:
@@ -47,6 +49,9 @@ class StoreSpec:
     logging: bool = True
     supplier: Any = None
     """Creates stores of a user's own kind; None for Penstock's."""
+    headers: str | None = None
+    """Whether rows have headers: ``ROWS`` if they keep those that are put, ``NONE_KEPT`` if they show none, as the
+    stores of tables do; None without headers."""
 
     @property
     def is_timestamped(self) -> bool:

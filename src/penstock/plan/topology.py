@@ -11,6 +11,7 @@ from penstock.plan import describe, drawing
 from penstock.plan.by_hand import Declarations
 from penstock.plan.dataframes import FrameSource
 from penstock.plan.defaults import Defaults
+from penstock.plan.headers import WithHeaders
 from penstock.plan.node import Node, StoreSpec
 from penstock.plan.nodes import DynamicSink, Repartition, Sink
 from penstock.plan.passes.copartition import Copartition, copartitions
@@ -109,6 +110,8 @@ class Topology(Declarations):
             check_named(self.nodes, self.facts.stores)
         defaults = Defaults(settings)
         declared, stores = defaults.of(self._declared), defaults.of(self._stores.values())
+        if settings.dsl_store_format == "headers":
+            declared = WithHeaders().of(declared)
         is_new = any(new is not old for new, old in zip(declared, self._declared, strict=True)) or any(
             new is not old for new, old in zip(stores, self._stores.values(), strict=True)
         )

@@ -10,8 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.arrays import binary
+from penstock.batch import HEADERS, header_list
 from penstock.serdes import BYTES, Serde
 from penstock.serdes.arrow_columns import TIME, column_of, column_type, times_of
+from penstock.state.columns.headers import headers_of
 
 _BATCH_ROWS = 16_384
 _BATCH_BYTES = 8 << 20
@@ -29,10 +31,12 @@ class TableShape:
     """The value's column, and the times after it."""
     key: Serde = BYTES
     value: Serde = BYTES
+    with_headers: bool = False
+    """True if a last column has the headers, which the value's bytes know."""
 
-    def of(self, key: Serde, value: Serde) -> TableShape:
+    def of(self, key: Serde, value: Serde, with_headers: bool = False) -> TableShape:
         """The columns for keys and values of given types."""
-        return replace(self, key=key, value=value)
+        return replace(self, key=key, value=value, with_headers=with_headers)
 
     @property
     def names(self) -> list[str]:
@@ -43,7 +47,8 @@ class TableShape:
     def schema(self) -> Any:
         """The table's columns and their types."""
         types = {"key": column_type(self.key), "value": column_type(self.value)}
-        return pa.schema([(name, types.get(name, TIME)) for name in (*self.before, *self.after)])
+        columns = [(name, types.get(name, TIME)) for name in (*self.before, *self.after)]
+        return pa.schema([*columns, ("headers", HEADERS)] if self.with_headers else columns)
 
     def batch(self, rows: list[tuple[Any, ...]]) -> Any:
         """Turn rows into a batch."""
@@ -51,6 +56,8 @@ class TableShape:
         found = {name: times_of(column) for name, column in columns.items() if name not in ("key", "value")}
         found["key"] = column_of(self.key, binary(list(columns["key"])))
         found["value"] = column_of(self.value, binary(list(columns["value"])))
+        if self.with_headers:
+            found["headers"] = pa.array([header_list(headers_of(data)) for data in columns["value"]], HEADERS)
         return pa.record_batch([found[name] for name in self.schema.names], schema=self.schema)
 
 

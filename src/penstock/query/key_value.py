@@ -12,11 +12,20 @@ from penstock.durations import MAX_MS
 from penstock.query.answers import Answers
 from penstock.query.arrow import TableShape
 from penstock.query.dicts import ALL_ROWS, Choice, row
-from penstock.query.typed import KeyQuery, RangeQuery, TimestampedKeyQuery, TimestampedRangeQuery
+from penstock.query.headers import record_of
+from penstock.query.typed import (
+    KeyQuery,
+    RangeQuery,
+    TimestampedKeyQuery,
+    TimestampedKeyWithHeadersQuery,
+    TimestampedRangeQuery,
+    TimestampedRangeWithHeadersQuery,
+)
 from penstock.query.versions import Version
 from penstock.query.view import View
-from penstock.record import ValueAndTimestamp
-from penstock.serdes import BYTES, Serde
+from penstock.record import Record, ValueAndTimestamp, ValueTimestampHeaders
+from penstock.serdes import Serde
+from penstock.state.columns.headers import headers_of
 from penstock.state.kinds.held import unpack
 from penstock.state.transactional import after_prefix
 
@@ -40,6 +49,33 @@ class KeyValueView(View):
         data = self._key.encode_to_bytes(key)
         row = self._first(lambda store: store.get_one(data))
         return None if row is None else ValueAndTimestamp(self._value.decode(row[0]), row[1])
+
+    def get_with_headers(self, key: Any) -> ValueTimestampHeaders | None:
+        """The value of a key with its timestamp and its headers, None when it has none (KIP-1271).
+
+        Raises:
+            ConfigError: the store has no headers.
+        """
+        self._check_headers()
+        data = self._key.encode_to_bytes(key)
+        row = self._first(lambda store: store.get_one(data))
+        return None if row is None else self._headed(*row)
+
+    def range_with_headers(
+        self, low: Any = None, high: Any = None, reverse: bool = False
+    ) -> Iterator[tuple[Any, ValueTimestampHeaders]]:
+        """Key and ``ValueTimestampHeaders`` of the rows of ``range``.
+
+        Raises:
+            ConfigError: the store has no headers.
+        """
+        self._check_headers()
+        first, last = self._encoded(low), self._encoded(high)
+        rows = self._scanned(self._now(), first, None if last is None else last + b"\x00", reverse)
+        return ((self._key.decode(key), self._headed(data, timestamp)) for key, data, timestamp in rows)
+
+    def _headed(self, data: bytes, timestamp: int) -> ValueTimestampHeaders:
+        return ValueTimestampHeaders(self._value.decode(data), timestamp, headers_of(data))
 
     def multi_get(self, keys: Iterable[Any]) -> list[Any]:
         """The values of several keys, in their order and all of one commit; None for a key without a value."""
@@ -87,13 +123,29 @@ class KeyValueView(View):
     def _dicts(self, choice: Choice = ALL_ROWS) -> Iterator[dict[str, Any]]:
         key, within, prefix, reverse = choice
         if key is not None:
-            found = self.get_with_timestamp(key)
-            return iter([] if found is None else [row(key, found.value, timestamp=found.timestamp)])
-        rows = self.range(*within, reverse=reverse) if prefix is None else self.prefix_scan(prefix, reverse, BYTES)
-        return (row(key, value, timestamp=timestamp) for key, value, timestamp in rows)
+            data = self._key.encode_to_bytes(key)
+            found = self._first(lambda store: store.get_one(data))
+            return iter([] if found is None else [self._dict(key, *found)])
+        if prefix is None:
+            low, high = self._encoded(within.low), self._encoded(within.high)
+            bounds = low, None if high is None else high + b"\x00"
+        else:
+            bounds = prefix, after_prefix(prefix)
+        rows = self._scanned(self._now(), *bounds, reverse)
+        return (self._dict(self._key.decode(key), data, timestamp) for key, data, timestamp in rows)
+
+    def _dict(self, key: Any, data: bytes, timestamp: int) -> dict[str, Any]:
+        return self._with_headers(row(key, self._value.decode(data), timestamp=timestamp), data)
 
     def _answers(self) -> Answers:
-        return {
+        with_headers: Answers = {
+            TimestampedKeyWithHeadersQuery: self._record_of,
+            TimestampedRangeWithHeadersQuery: lambda query: (
+                record_of(key, *found)
+                for key, found in self.range_with_headers(query.lower, query.upper, query.descending)
+            ),
+        }
+        return (with_headers if self.has_headers else {}) | {
             KeyQuery: lambda query: self.get(query.key),
             TimestampedKeyQuery: lambda query: self.get_with_timestamp(query.key),
             RangeQuery: lambda query: ((key, value) for key, value, _ in self._ranged(query)),
@@ -102,19 +154,29 @@ class KeyValueView(View):
             ),
         }
 
+    def _record_of(self, query: KeyQuery) -> Record | None:
+        found = self.get_with_headers(query.key)
+        return None if found is None else record_of(query.key, *found)
+
     def _ranged(self, query: RangeQuery) -> Iterator[tuple[Any, Any, int]]:
         return self.range(query.lower, query.upper, query.descending)
 
     def _rows(
         self, version: Version, low: bytes | None, high: bytes | None, reverse: bool
     ) -> Iterator[tuple[Any, Any, int]]:
-        every = (store.range(low, high, reverse) for store in version.stores)
         key, value = self._key.decode, self._value.decode
-        for row_key, data, timestamp in merge(*every, key=itemgetter(0), reverse=reverse):
+        for row_key, data, timestamp in self._scanned(version, low, high, reverse):
             yield key(row_key), value(data), timestamp
 
+    def _scanned(
+        self, version: Version, low: bytes | None, high: bytes | None, reverse: bool
+    ) -> Iterator[tuple[bytes, bytes, int]]:
+        """The rows of all tasks as bytes, in order of the keys'."""
+        every = (store.range(low, high, reverse) for store in version.stores)
+        return merge(*every, key=itemgetter(0), reverse=reverse)
+
     def _table_shape(self) -> TableShape:
-        return _TABLE.of(self._key, self._value)
+        return _TABLE.of(self._key, self._value, self.has_headers)
 
     def _raw_rows(self, version: Version) -> Iterator[tuple[Any, ...]]:
         return ((key, timestamp, value) for store in version.stores for key, value, timestamp in store.rows())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.query.commits import StoreShape
+from penstock.query.headers import source_of
 from penstock.query.key_value import BufferView, KeyValueView
 from penstock.query.session import SessionView
 from penstock.query.versioned import VersionedView
@@ -26,7 +27,7 @@ _VIEWS: dict[str, type[AnyView]] = {
 
 def view_of(source: Source, shape: StoreShape) -> AnyView:
     """The view of a store of this shape."""
-    return view_class_of(shape)(source, shape)
+    return view_class_of(shape)(source_of(source, shape.format.headers, shape.format.kind), shape)
 
 
 def view_class_of(shape: StoreShape) -> type[AnyView]:

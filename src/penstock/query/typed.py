@@ -97,6 +97,22 @@ class TimestampedRangeQuery(RangeQuery):
     """
 
 
+class TimestampedKeyWithHeadersQuery(KeyQuery):
+    """The value of a key with its timestamp and its headers, as a ``Record`` (KIP-1356).
+
+    >>> TimestampedKeyWithHeadersQuery.with_key("JFK").key
+    'JFK'
+    """
+
+
+class TimestampedRangeWithHeadersQuery(RangeQuery):
+    """All rows with keys between two bounds, as ``Record`` with timestamps and headers (KIP-1356).
+
+    >>> TimestampedRangeWithHeadersQuery.with_lower_bound("B").lower
+    'B'
+    """
+
+
 @dataclass(frozen=True)
 class WindowKeyQuery(Query):
     """The windows of a key that begin in a range of time, ends included (KIP-806).
@@ -136,6 +152,22 @@ class WindowRangeQuery(Query):
     def with_window_start_range(cls, earliest: Time, latest: Time) -> Self:
         """Ask for the windows of all keys that begin between these times, ends included."""
         return cls(None, earliest, latest)
+
+
+class TimestampedWindowKeyWithHeadersQuery(WindowKeyQuery):
+    """The windows of a key, as ``Record`` of windowed keys, with timestamps and headers (KIP-1356).
+
+    >>> TimestampedWindowKeyWithHeadersQuery.with_key_and_window_start_range("JFK", 0, 10).latest
+    10
+    """
+
+
+class TimestampedWindowRangeWithHeadersQuery(WindowRangeQuery):
+    """The windows of all keys, or the sessions of one, as ``Record`` of windowed keys with headers (KIP-1356).
+
+    >>> TimestampedWindowRangeWithHeadersQuery.with_key("JFK").key
+    'JFK'
+    """
 
 
 @dataclass(frozen=True)

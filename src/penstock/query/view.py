@@ -20,6 +20,7 @@ from penstock.query.dicts import ALL_ROWS, Choice
 from penstock.query.position import Position, PositionBound
 from penstock.query.typed import Query, QueryConfig, StateQueryRequest
 from penstock.query.versions import Live, Pinned, Source, Version
+from penstock.state.columns.headers import headers_of
 from penstock.state.interface import IsolationLevel
 from penstock.times import Time, bound
 
@@ -87,7 +88,7 @@ class View(ABC):
     @property
     def _shows_all(self) -> bool:
         """True if everything that is written is committed, as in a test driver."""
-        return isinstance(self._source, Live)
+        return isinstance(getattr(self._source, "below", self._source), Live)
 
     def snapshot(self) -> Self:
         """The store as it is now; later commits do not change it.
@@ -244,6 +245,24 @@ class View(ABC):
     def _of_task(self, task: str, version: Version) -> Self:
         """The part of the store in one task, as of a version."""
         return type(self)(Pinned(Version(version.commit, {task: version.tasks[task]})), self._shape)
+
+    # --- headers -------------------------------------------------------------------------------------------------
+
+    @property
+    def has_headers(self) -> bool:
+        """Whether the store has headers (KIP-1271): its rows keep them, or show none, as those of tables."""
+        return bool(self._shape.format.headers)
+
+    def _check_headers(self) -> None:
+        if not self.has_headers:
+            raise ConfigError(
+                f"the store {self.name!r} has no headers: describe it with Stores.persistent_timestamped_"
+                'key_value_store_with_headers and its like, or set dsl_store_format="headers". Nothing was read'
+            )
+
+    def _with_headers(self, row: dict[str, Any], data: bytes) -> dict[str, Any]:
+        """Return a row as a dict, with the headers of its value if the store has some."""
+        return {**row, "headers": [list(pair) for pair in headers_of(data)]} if self.has_headers else row
 
     # --- for the kinds -------------------------------------------------------------------------------------------
 

@@ -10,10 +10,18 @@ from penstock.errors import ConfigError
 from penstock.query.answers import Answer, Answers
 from penstock.query.arrow import TableShape
 from penstock.query.dicts import ALL_ROWS, Choice, row
-from penstock.query.typed import Query, WindowKeyQuery, WindowRangeQuery
+from penstock.query.headers import record_of
+from penstock.query.typed import (
+    Query,
+    TimestampedWindowKeyWithHeadersQuery,
+    TimestampedWindowRangeWithHeadersQuery,
+    WindowKeyQuery,
+    WindowRangeQuery,
+)
 from penstock.query.versions import Version
 from penstock.query.view import View, at_most
-from penstock.record import Windowed
+from penstock.record import ValueTimestampHeaders, Windowed
+from penstock.state.columns.headers import headers_of
 from penstock.times import Time, bound
 
 _TABLE = TableShape(("key", "window_start", "window_end"), ("value", "timestamp"))
@@ -82,6 +90,46 @@ class WindowView(View):
         row = self._first(lambda store: next(iter(store.fetch(data, at, at)), None))
         return None if row is None else self._value.decode(row[1])
 
+    def get_with_headers(self, key: Any, start: Time) -> ValueTimestampHeaders | None:
+        """The value of one window of a key with its timestamp and its headers, None when it has none (KIP-1271).
+
+        Raises:
+            ConfigError: the store has no headers.
+        """
+        return next((found for _, found in self.fetch_with_headers(key, start, start)), None)
+
+    def fetch_with_headers(
+        self, key: Any, earliest: Time = 0, latest: Time = MAX_MS, reverse: bool = False
+    ) -> Iterator[tuple[int, ValueTimestampHeaders]]:
+        """Start and ``ValueTimestampHeaders`` of a key's windows that begin in a range of time.
+
+        Raises:
+            ConfigError: the store has no headers.
+        """
+        self._check_headers()
+        data, first, last = self._key.encode_to_bytes(key), bound(earliest), at_most(latest)
+        rows = self._in_turn(lambda store: store.fetch(data, first, last, reverse))
+        return ((start, self._headed(value, timestamp)) for start, value, timestamp in rows)
+
+    def fetch_all_with_headers(
+        self, earliest: Time = 0, latest: Time = MAX_MS, reverse: bool = False
+    ) -> Iterator[tuple[Windowed[Any], ValueTimestampHeaders]]:
+        """Windowed key and ``ValueTimestampHeaders`` of the windows of ``fetch_all``.
+
+        Raises:
+            ConfigError: the store has no headers.
+        """
+        self._check_headers()
+        bounds = None, None, bound(earliest), at_most(latest)
+        rows = self._in_turn(lambda store: store.scan_windows(*bounds, reverse), reverse)
+        return (
+            (Windowed(self._key.decode(key), start, self._end(start)), self._headed(value, timestamp))
+            for key, start, value, timestamp in rows
+        )
+
+    def _headed(self, data: bytes, timestamp: int) -> ValueTimestampHeaders:
+        return ValueTimestampHeaders(self._value.decode(data), timestamp, headers_of(data))
+
     def all(self, reverse: bool = False) -> Iterator[AnyWindow]:
         """Windowed key, value and timestamp of all windows."""
         return self.fetch_range(None, None, reverse=reverse)
@@ -96,13 +144,25 @@ class WindowView(View):
 
     def _dicts(self, choice: Choice = ALL_ROWS) -> Iterator[dict[str, Any]]:
         self._refuse_prefix(choice)
-        return (
-            row(window.key, value, window_start=window.start, window_end=window.end, timestamp=timestamp)
-            for window, value, timestamp in self.fetch_range(*choice.bounds, reverse=choice.reverse)
-        )
+        bounds = *map(self._encoded, choice.bounds), 0, MAX_MS
+        rows = self._in_turn(lambda store: store.scan_windows(*bounds, choice.reverse), choice.reverse)
+        return (self._dict(*found) for found in rows)
+
+    def _dict(self, key: bytes, start: int, data: bytes, timestamp: int) -> dict[str, Any]:
+        times = {"window_start": start, "window_end": self._end(start), "timestamp": timestamp}
+        return self._with_headers(row(self._key.decode(key), self._value.decode(data), **times), data)
 
     def _answers(self) -> Answers:
-        return {
+        with_headers: Answers = {
+            TimestampedWindowKeyWithHeadersQuery: lambda query: (
+                record_of(Windowed(query.key, start, self._end(start)), *found)
+                for start, found in self.fetch_with_headers(query.key, query.earliest, query.latest)
+            ),
+            TimestampedWindowRangeWithHeadersQuery: lambda query: (
+                record_of(window, *found) for window, found in self.fetch_all_with_headers(query.earliest, query.latest)
+            ),
+        }
+        return (with_headers if self.has_headers else {}) | {
             WindowKeyQuery: lambda query: self.fetch(query.key, query.earliest, query.latest),
             WindowRangeQuery: lambda query: self.fetch_all(query.earliest, query.latest),
         }
@@ -124,7 +184,7 @@ class WindowView(View):
         return self._shape.format.ends.of(start)
 
     def _table_shape(self) -> TableShape:
-        return _TABLE.of(self._key, self._value)
+        return _TABLE.of(self._key, self._value, self.has_headers)
 
     def _raw_rows(self, version: Version) -> Iterator[tuple[Any, ...]]:
         for store in version.stores:

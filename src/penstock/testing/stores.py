@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from heapq import merge
 from inspect import signature
-from typing import Any, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from penstock.arrays import binary, partitions
 from penstock.engine.lowering.processors import new_view
@@ -18,7 +18,7 @@ from penstock.plan.topology import Topology
 from penstock.query.commits import StoreShape
 from penstock.query.key_value import BufferView
 from penstock.query.stores import AnyView
-from penstock.record import SessionKey, ValueAndTimestamp, Windowed
+from penstock.record import AggregationWithHeaders, SessionKey, ValueAndTimestamp, ValueTimestampHeaders, Windowed
 from penstock.serdes import Serde, WindowedSerde
 from penstock.state.interface import IsolationLevel
 from penstock.state.kinds.segments import SegmentedStore
@@ -31,6 +31,12 @@ from penstock.state.task_state import TaskState
 
 NO_TIMESTAMP = -1
 """The time of a plain value that is put into a store with times, as in Kafka Streams."""
+
+Form = Literal["plain", "timed", "as kept"]
+"""How values come and go: alone, with timestamps, or as processors have them."""
+_PLAIN: Form = "plain"
+_TIMED: Form = "timed"
+_AS_KEPT: Form = "as kept"
 
 _KINDS = {
     "key_value": "KeyValueRecords",
@@ -46,7 +52,8 @@ class DriverStore:
     Args:
         views: the store in each of its tasks.
         commit: has what was written committed.
-        plain: whether values come and go without the timestamps that the store keeps.
+        put: returns a value that is put in the form in which the store keeps it.
+        show: returns a value that was read as callers see it.
         task_of: the number of the task that a key belongs to; None where all tasks have all rows, as of global tables.
         place_of: where a row comes that a method reads, among those of all tasks.
     """
@@ -56,14 +63,16 @@ class DriverStore:
         name: str,
         views: list[RecordView[Any]],
         commit: Callable[[], None],
-        plain: bool,
+        put: Callable[[Any], Any],
+        show: Callable[[Any], Any],
         task_of: Callable[[Any], int] | None,
         place_of: Callable[[str, Any], Any],
     ):
         self._name = name
         self._views = views
         self._commit = commit
-        self._plain = plain
+        self._put_as = put
+        self._show_as = show
         self._task_of = task_of
         self._place_of = place_of
 
@@ -113,23 +122,16 @@ class DriverStore:
         """Return the arguments of a write in the form that the store keeps."""
         if method == "put_all":
             entries = list(given["entries"])  # each task reads all of them
-            return {"entries": [(key, self._with_time(value)) for key, value in entries] if self._plain else entries}
-        if self._plain and method in ("put", "put_if_absent"):
-            given["value"] = self._with_time(given["value"])
+            return {"entries": [(key, self._put_as(value)) for key, value in entries]}
+        if method in ("put", "put_if_absent"):
+            name = "aggregate" if "aggregate" in given else "value"
+            given[name] = self._put_as(given[name])
         return given
 
-    @staticmethod
-    def _with_time(value: Any) -> Any:
-        return (
-            value if value is None or isinstance(value, ValueAndTimestamp) else ValueAndTimestamp(value, NO_TIMESTAMP)
-        )
-
     def _shown(self, found: Any) -> Any:
-        if not self._plain:
-            return iter(found) if isinstance(found, list) else found
         if isinstance(found, list):
-            return iter([(key, _without_time(value)) for key, value in found])
-        return _without_time(found)
+            return iter([(key, self._show_as(value)) for key, value in found])
+        return self._show_as(found)
 
 
 class _InTransaction:
@@ -150,7 +152,8 @@ class DriverTransaction(DriverStore):
 
     def __init__(self, store: DriverStore):
         views: list[Any] = [_InTransaction(view) for view in store._views]
-        super().__init__(store._name, views, lambda: None, store._plain, store._task_of, store._place_of)
+        forms = store._put_as, store._show_as
+        super().__init__(store._name, views, lambda: None, *forms, store._task_of, store._place_of)
         self._commit_store = store._commit
 
     @property
@@ -183,8 +186,32 @@ class DriverTransaction(DriverStore):
         self.close()
 
 
-def _without_time(found: Any) -> Any:
-    return found.value if isinstance(found, ValueAndTimestamp) else found
+class _Kept(NamedTuple):
+    """The form in which a store keeps values."""
+
+    with_times: bool
+    with_headers: bool
+
+
+def _put_form(form: Form, kept: _Kept, value: Any) -> Any:
+    """Return a value that is put in a form in the form in which the store keeps it."""
+    if form == _AS_KEPT or value is None or isinstance(value, ValueTimestampHeaders | AggregationWithHeaders):
+        return value
+    if not kept.with_times:
+        return AggregationWithHeaders(value)
+    timed = value if isinstance(value, ValueAndTimestamp) else ValueAndTimestamp(value, NO_TIMESTAMP)
+    return ValueTimestampHeaders(*timed) if kept.with_headers else timed
+
+
+def _shown_form(form: Form, found: Any) -> Any:
+    """Return a value of a store in a form."""
+    if form == _AS_KEPT:
+        return found
+    if isinstance(found, AggregationWithHeaders):
+        return found.aggregation
+    if isinstance(found, ValueTimestampHeaders):
+        found = ValueAndTimestamp(found.value, found.timestamp)
+    return found.value if form == _PLAIN and isinstance(found, ValueAndTimestamp) else found
 
 
 def _called(method: str, asked: list[tuple[RecordView[Any], Mapping[str, Any]]]) -> list[Any]:
@@ -258,7 +285,7 @@ class StoreAccess(KafkaNames):
         Raises:
             ConfigError: there is no such store.
         """
-        return self._writable(name, plain=False)
+        return self._writable(name, form=_AS_KEPT)
 
     def get_key_value_store(self, name: str) -> DriverStore:
         """A key-value store, values without timestamps; what is put has none then (-1), as in Kafka Streams.
@@ -279,11 +306,28 @@ class StoreAccess(KafkaNames):
 
     def get_timestamped_key_value_store(self, name: str) -> DriverStore:
         """A key-value store, each value as a ``ValueAndTimestamp``."""
-        return self._writable(name, "key_value", plain=False)
+        return self._writable(name, "key_value", _TIMED)
+
+    def get_timestamped_key_value_store_with_headers(self, name: str) -> DriverStore:
+        """A key-value store with headers, each value as a ``ValueTimestampHeaders`` (KIP-1271).
+
+        Raises:
+            ConfigError: there is no such store, it is of another kind, or it has no headers.
+
+        >>> from penstock import StreamsBuilder
+        >>> from penstock.testing import TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> _ = builder.table("prices", value=int, store="prices")
+        >>> driver = TopologyTestDriver(builder.build(), dsl_store_format="headers")
+        >>> driver.pipe_input("prices", "tea", 3, 1000)
+        >>> driver.get_timestamped_key_value_store_with_headers("prices").get("tea")
+        ValueTimestampHeaders(value=3, timestamp=1000, headers=())
+        """
+        return self._with_headers(name, "key_value")
 
     def get_versioned_key_value_store(self, name: str) -> DriverStore:
         """A versioned store: ``put(key, value, timestamp)``, ``get(key, as_of)``, ``delete(key, timestamp)``."""
-        return self._writable(name, "versioned", plain=False)
+        return self._writable(name, "versioned", _AS_KEPT)
 
     def get_window_store(self, name: str) -> DriverStore:
         """A window store, values without timestamps: ``put(key, value, window_start)``, ``fetch(key, from, to)``."""
@@ -291,11 +335,19 @@ class StoreAccess(KafkaNames):
 
     def get_timestamped_window_store(self, name: str) -> DriverStore:
         """A window store, each value as a ``ValueAndTimestamp``."""
-        return self._writable(name, "window", plain=False)
+        return self._writable(name, "window", _TIMED)
+
+    def get_timestamped_window_store_with_headers(self, name: str) -> DriverStore:
+        """A window store with headers, each value as a ``ValueTimestampHeaders`` (KIP-1271)."""
+        return self._with_headers(name, "window")
+
+    def get_session_store_with_headers(self, name: str) -> DriverStore:
+        """A session store with headers, each value as an ``AggregationWithHeaders`` (KIP-1271)."""
+        return self._with_headers(name, "session")
 
     def get_session_store(self, name: str) -> DriverStore:
         """A session store: ``put(session_key, aggregate)``, ``find_sessions(key, from, to)``, ``remove``."""
-        return self._writable(name, "session", plain=False)
+        return self._writable(name, "session")
 
     def get_all_state_stores(self) -> dict[str, DriverStore]:
         """All stores that processors can have, by their names."""
@@ -305,7 +357,12 @@ class StoreAccess(KafkaNames):
     def _has_record_view(self, name: str) -> bool:
         return any(has_record_view(state.stores[name]) for _, state, _ in self._tasks if name in state.stores)
 
-    def _writable(self, name: str, kind: str = "", plain: bool = True) -> DriverStore:
+    def _with_headers(self, name: str, kind: str) -> DriverStore:
+        """Return a store of a kind with headers."""
+        self._view(name)._check_headers()
+        return self._writable(name, kind, _AS_KEPT)
+
+    def _writable(self, name: str, kind: str = "", form: Form = _PLAIN) -> DriverStore:
         """Return a store of a kind, with the methods that processors have."""
         self._view(name)  # raises if it does not exist
         states = [state for _, state, _ in self._tasks if name in state.stores]
@@ -320,8 +377,13 @@ class StoreAccess(KafkaNames):
 
         task_of = None if is_everywhere else partial(_task_of, spec.types[0], len(states))
         place_of = partial(_place_of, stores[0], spec.types[0])
-        has_times = spec.is_timestamped and not isinstance(views[0], SessionRecords | VersionedRecords)
-        return DriverStore(name, views, commit, plain and has_times, task_of, place_of)
+        is_timed = spec.is_timestamped and not isinstance(views[0], SessionRecords | VersionedRecords)
+        if isinstance(views[0], VersionedRecords) or (not is_timed and spec.headers is None):
+            form = _AS_KEPT
+        keeps = _Kept(is_timed, spec.headers is not None)
+        return DriverStore(
+            name, views, commit, partial(_put_form, form, keeps), partial(_shown_form, form), task_of, place_of
+        )
 
 
 def _task_of(serde: Serde, tasks: int, key: Any) -> int:

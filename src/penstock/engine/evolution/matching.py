@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from penstock.engine.shared.description import Description, Kept
+from penstock.engine.shared.description import HEADERS, KEPT, NO_HEADERS, Description, Kept
 from penstock.engine.shared.traces import Trace
 from penstock.errors import ConfigError
 from penstock.plan.names import is_generated
@@ -90,13 +90,16 @@ def fits(before: Kept, now: Kept) -> bool:
 
 def differences(before: Kept, now: Kept) -> list[str]:
     """Return the facts in which two stores differ."""
-    return [fact for fact, value in before.facts.items() if not is_alike(fact, value, now.facts.get(fact, value))]
+    facts = {HEADERS: NO_HEADERS, **before.facts}  # earlier starts do not tell of headers
+    return [fact for fact, value in facts.items() if not is_alike(fact, value, now.facts.get(fact, value))]
 
 
 def is_alike(fact: str, before: str, now: str) -> bool:
     """Return whether a fact is the same. Untyped JSON may become a type's JSON; a row that does not fit raises
-    later.
+    later. A store may begin to keep headers (KIP-1271), unless each of its rows would need some.
     """
+    if (fact, before, now) == (HEADERS, NO_HEADERS, KEPT):
+        return True
     return before == now or (fact in ("key", "value") and before == "json" and now.startswith("json["))
 
 

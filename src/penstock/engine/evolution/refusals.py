@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.engine.evolution.matching import Matches, differences, fits, is_alike
-from penstock.engine.shared.description import Description
+from penstock.engine.shared.description import NO_HEADERS, Description
 from penstock.engine.shared.layout import TaskId
 from penstock.engine.shared.manifest import Manifest
 from penstock.errors import ConfigError
@@ -69,7 +69,7 @@ def _other_partitions(old: Description, new: Description, matches: Matches) -> I
 def _changed(old: Description, new: Description, matches: Matches) -> Iterator[str]:
     for name, now_name in sorted(matches.stores.items()):
         before, now = old.stores[name], new.stores[now_name]
-        told = [_told(fact, before.facts[fact], now.facts[fact]) for fact in differences(before, now)]
+        told = [_told(fact, before.facts.get(fact, NO_HEADERS), now.facts[fact]) for fact in differences(before, now)]
         if told:
             called = f"store {name!r}" if name == now_name else f"store {name!r}, now {now_name!r}"
             yield f"{called}: {', '.join(told)}"

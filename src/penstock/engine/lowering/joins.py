@@ -45,7 +45,19 @@ def stream_join(node: nodes.StreamJoin, at: Lowering) -> Operator:
     joiner = Joiner(at.caller(node.joiner), node.value)
     clock = at.state.clock(at.name)
     grace = windows.grace_period_ms
-    return StreamJoin(at.name, at.context, joiner, left, right, clock=clock, waiting=waiting, grace=grace, key=node.key)
+    keeps = node.left.store.headers is not None
+    return StreamJoin(
+        at.name,
+        at.context,
+        joiner,
+        left,
+        right,
+        clock=clock,
+        waiting=waiting,
+        grace=grace,
+        key=node.key,
+        keeps_headers=keeps,
+    )
 
 
 def stream_table_join(node: nodes.StreamTableJoin, at: Lowering) -> Operator:

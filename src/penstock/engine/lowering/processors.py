@@ -14,7 +14,7 @@ from penstock.ops.processors.transform_values import TransformValues
 from penstock.ops.processors.views import RecordView, Views
 from penstock.ops.tables.table import TableWriter
 from penstock.plan import nodes
-from penstock.plan.node import Node, StoreSpec
+from penstock.plan.node import ROWS, Node, StoreSpec
 from penstock.plan.passes.stores import TableFacts
 from penstock.state.records import record_view
 from penstock.state.records import view as records
@@ -101,7 +101,8 @@ def new_view(facts: TableFacts, store: StateStore) -> records.RecordView[Any]:
     """Return a new record view of a store."""
     spec = facts.named()[store.name]
     ends = _window_ends(facts, spec)
-    return record_view(store, *spec.types, timestamped=spec.is_timestamped, window_size=ends)
+    headers = None if spec.headers is None else spec.headers == ROWS
+    return record_view(store, *spec.types, timestamped=spec.is_timestamped, window_size=ends, headers=headers)
 
 
 def _window_ends(facts: TableFacts, spec: StoreSpec) -> WindowEnds:

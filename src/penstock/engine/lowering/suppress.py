@@ -17,6 +17,8 @@ def suppress(node: nodes.Suppress, at: Lowering) -> Operator:
     if config.when_full != SPILL_TO_DISK:
         records, nbytes = (FOREVER if limit is None else limit for limit in (config.record_limit, config.byte_limit))
         limits = Limits(records, nbytes, config.when_full == SHUT_DOWN)
+    if node.store.headers:
+        limits = limits._replace(with_headers=True)
     key, value = node.store.types
     return Suppress(
         at.name,

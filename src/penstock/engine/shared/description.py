@@ -15,10 +15,11 @@ from penstock.engine.shared.layout import Layout
 from penstock.engine.shared.stores import stores_of
 from penstock.engine.shared.traces import Trace, Traces, topics_read
 from penstock.plan import nodes
-from penstock.plan.node import Node, StoreSpec
+from penstock.plan.node import ROWS, Node, StoreSpec
 from penstock.plan.own_windows import OwnWindows
 from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology
+from penstock.state.kinds.session import SessionStore
 from penstock.state.store import StateStore
 
 _WINDOWS = {
@@ -30,6 +31,8 @@ _WINDOWS = {
     "before_ms": "time before",
     "after_ms": "time after",
 }
+HEADERS, NO_HEADERS, KEPT, KEPT_IN_SESSIONS = "headers", "none", "kept", "kept in sessions"
+"""Whether the rows of a processor's store have headers. Those of steps read alike in both formats."""
 _SEGMENTS = {"retention": "retention", "segment_interval": "segment interval"}
 
 
@@ -146,6 +149,10 @@ def _stores(topology: Topology, sub: SubTopology, layout: Layout, traces: Traces
 
 def _facts(node: Node | None, spec: StoreSpec, store: StateStore) -> Iterator[tuple[str, str]]:
     yield "rows", store.content
+    if spec.shape is not None and spec.headers == ROWS:
+        yield HEADERS, KEPT_IN_SESSIONS if isinstance(store, SessionStore) else KEPT
+    else:
+        yield HEADERS, NO_HEADERS
     yield "kind", spec.kind
     for name, serde in (("key", spec.key), ("value", spec.value)):
         if serde is not None:

@@ -67,6 +67,8 @@ class StoreFormat(msgspec.Struct, frozen=True, omit_defaults=True):
     """The rule by which its windows end, if they are not of one size; empty in earlier starts."""
     is_everywhere: bool = False
     """Whether each task has all of it, like a global table."""
+    headers: str = ""
+    """Whether its rows have headers, as in ``StoreSpec``; empty without."""
     is_numbered: bool = False
     """Whether a number of 8 bytes follows each key."""
 
@@ -122,6 +124,7 @@ def _format(store: StateStore, node: Node | None, spec: StoreSpec, sub: int, is_
         window_size=kept.window_size_ms or spec.window_size or 0,
         windows="" if isinstance(kept.window_ends, Sized) else kept.window_ends.name,
         is_everywhere=is_everywhere,
+        headers=spec.headers or "",
         is_numbered=kept.is_numbered,
     )
 

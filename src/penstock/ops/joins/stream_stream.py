@@ -8,7 +8,7 @@ waiting records of left and outer joins are processed one by one, see ``non_join
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -59,7 +59,7 @@ class _Rows(NamedTuple):
     """The number of each record's key; -1 if it has none."""
     data: Binary
     has_value: BoolArray
-    headers: object
+    headers: Any
     held: Origins | None
 
     @property
@@ -74,6 +74,7 @@ class StreamJoin(TwoSided):
     Args:
         waiting: the store of records that wait for a partner; None for inner joins.
         grace: how long they wait after their window, in milliseconds.
+        keeps_headers: the stores of both sides keep the headers of their records.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class StreamJoin(TwoSided):
         waiting: WaitingStore | None,
         grace: int,
         key: Serde,
+        keeps_headers: bool = False,
     ):
         self._node = node
         self._context = context
@@ -97,6 +99,7 @@ class StreamJoin(TwoSided):
         self._looks = Looks(context)
         self._grace = grace
         self._key = key
+        self._keeps_headers = keeps_headers
 
     def step_both(self, left: Batch | None, right: Batch | None, out: Collector) -> None:
         batches = [
@@ -180,7 +183,9 @@ class StreamJoin(TwoSided):
         self._drop(rows, expired, "expired-window")
         store.advance(int(now[-1]))
         kept = np.flatnonzero(mine & rows.has_value & ~expired & store.visible(rows.times))
-        store.append(rows.keys, rows.codes[kept], rows.times[kept], rows.data.take(pa.array(kept)))
+        chosen = pa.array(kept)
+        headers = rows.headers.take(chosen) if self._keeps_headers and rows.headers is not None else None
+        store.append(rows.keys, rows.codes[kept], rows.times[kept], rows.data.take(chosen), headers=headers)
 
     def _drop(self, rows: _Rows, mask: BoolArray, reason: str) -> None:
         self._context.drop(self._node, rows.order[0][mask], reason)
@@ -244,7 +249,7 @@ class StreamJoin(TwoSided):
         right = values.column(np.where(results.is_left, results.other, results.own), self._sides[False].value)
         row = results.row
         places = (*(column[row] for column in rows.order), results.phase, np.arange(len(row)))
-        headers = None if rows.headers is None else rows.headers.take(pa.array(row))  # type: ignore[attr-defined]
+        headers = None if rows.headers is None else rows.headers.take(pa.array(row))
         held = None if rows.held is None else rows.held.take(row)
         batch = Batch(BytesColumn(keys, self._key), left, results.time, places, headers, held=held)
         batch, result = self._joiner.join(batch, left, right)

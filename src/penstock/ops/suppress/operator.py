@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Binary, IntArray, concat, nulls, spans
+from penstock.arrays import Binary, IntArray, concat, is_present, nulls, spans
 from penstock.batch import NO_RECORD, Batch, Changes, Origins, order_columns, take_order
 from penstock.columns import BytesColumn, windows_of
 from penstock.errors import BufferFullError
@@ -18,10 +19,11 @@ from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.operator import Collector, Operator
 from penstock.ops.core.record_context import origins_of
 from penstock.ops.core.written import PriorValues, Written
-from penstock.ops.suppress.processing import Before, Outcome, Recorded, Work, process_updates
+from penstock.ops.suppress.processing import TIME_AND_NO_HEADERS, Before, Outcome, Recorded, Work, process_updates
 from penstock.ops.suppress.rules import FOREVER, NONE, Limits
 from penstock.serdes import Serde
 from penstock.state.clock import StreamTime
+from penstock.state.columns.headers import sizes_of_headers
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.kinds.buffer import Entries, TimeOrderedBuffer, in_order, join_entries
 from penstock.state.kinds.held import Updates, no_updates, unpack
@@ -41,6 +43,10 @@ _AT_ONCE = 8192
 _CONTEXT_BYTES = 8 + 8 + 8 + 4
 """The bytes that Kafka Streams counts for an entry apart from its data: the buffer's time, the record's time, offset,
 partition."""
+
+
+_TIME = 8
+"""The bytes of a held value's timestamp, where headers count."""
 
 
 class Suppress(Operator):
@@ -175,7 +181,13 @@ class Suppress(Operator):
         sizes = spans(keys.data).length[codes] + _lengths(new) + _lengths(old) + origins.topic_bytes()
         sizes += _context_bytes(batch)
         seen, held = expiry + self._buffer.retention, _unpack_present(values.data)
-        return Work(batch, keys, codes, times, expiry, new, old, sizes, seen, origins, held_times, held)
+        headers, held_headers = np.zeros(len(batch), np.int64), np.zeros(len(keys), np.int64)
+        if self._limits.with_headers:
+            headers, held_headers = _headers_of(batch.headers, new), _headers_of(held.headers, held.new)
+            sizes += headers + _TIME * (is_present(new).astype(np.int64) + is_present(old))
+        return Work(
+            batch, keys, codes, times, expiry, new, old, sizes, seen, origins, held_times, held, headers, held_headers
+        )
 
     def _processed(self, work: Work) -> Outcome:
         """Run a chunk through the rules; entries that are evicted early are removed from the buffer.
@@ -198,8 +210,9 @@ class Suppress(Operator):
     def _entries(self, work: Work) -> Iterator[tuple[Entries, int]]:
         """Yield the entries that may be evicted, with the time up to which they are complete. These are the due
         entries, and, if the buffer may be over its limit, more and more of the oldest ones."""
-        held, (records, nbytes, shuts_down), count = self._held_now(), self._limits, len(work.codes)
-        grows = int(work.sizes.sum() + _lengths(work.old).sum())
+        held, (records, nbytes, shuts_down, _), count = self._held_now(), self._limits, len(work.codes)
+        grows = int(work.sizes.sum() + _lengths(work.old).sum() + 2 * work.headers.sum() + work.held_headers.sum())
+        grows += 2 * TIME_AND_NO_HEADERS * count if self._limits.with_headers else 0
         if shuts_down or (held.records[0] + count <= records and held.nbytes[0] + grows <= nbytes):
             yield self._buffer.due(self._clock.now), int(work.expiry[-1])
             return
@@ -323,6 +336,11 @@ def _context_bytes(batch: Changes) -> IntArray:
     lengths = pc.utf8_length(pc.struct_field(every, "key")).to_numpy() + values
     owner = pc.list_parent_indices(batch.headers).to_numpy()
     return sizes + np.bincount(owner, lengths, len(batch)).astype(np.int64)
+
+
+def _headers_of(headers: Any, values: Binary) -> IntArray:
+    """The bytes of headers beside values; 0 for null."""
+    return np.where(is_present(values), sizes_of_headers(headers, len(values)), 0)
 
 
 def _lengths(data: Binary) -> IntArray:

@@ -29,6 +29,9 @@ from penstock.state.columns.rows import Keys
 from penstock.state.kinds.buffer import Entries
 from penstock.state.kinds.held import Updates
 
+TIME_AND_NO_HEADERS = 8 + 1
+"""The bytes that a value counts beside its own where headers count, if it has none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -45,7 +48,7 @@ class Work:
     new: Binary
     old: Binary
     sizes: IntArray
-    """The bytes that each update counts, without its prior value."""
+    """The bytes that each update counts, without its prior value, and without the headers of its old one."""
     seen: IntArray
     """The stream time at each update."""
     origins: Origins
@@ -53,6 +56,10 @@ class Work:
     """The time of each key's entry; -1 if it has none."""
     held: Updates
     """The entry of each key; of size 0 if it has none."""
+    headers: IntArray
+    """The bytes of each update's headers beside its new value; 0 if headers do not count."""
+    held_headers: IntArray
+    """The same for the entry of each key."""
 
 
 class Before(NamedTuple):
@@ -122,7 +129,7 @@ def process_updates(limits: Limits, work: Work, before: Before, held: Recorded) 
     count = len(work.codes)
     values = concat([work.old, work.held.prior]).dictionary_encode()
     number = values.indices.fill_null(NONE).to_numpy().astype(np.int64)
-    lengths = np.append(spans(values.dictionary).length, 0)
+    lengths = np.append(spans(values.dictionary).length + (TIME_AND_NO_HEADERS if limits.with_headers else 0), 0)
     updates = _updates_of(work, number[:count], lengths)
     keys = concat([work.keys.data, before.entries.keys])
     buffer = _buffer_of(work, before, number[count:], lengths, keys, held)
@@ -151,6 +158,7 @@ def _updates_of(work: Work, old: IntArray, lengths: IntArray) -> Any:
     updates["key"], updates["time"], updates["expiry"] = work.codes, work.times, work.expiry
     updates["nbytes"], updates["old"], updates["old_bytes"] = work.sizes, old, lengths[old]
     updates["prior"] = NONE  # also of updates that are not processed now
+    updates["headers"] = work.headers
     return updates
 
 
@@ -162,7 +170,7 @@ def _buffer_of(work: Work, before: Before, prior: IntArray, lengths: IntArray, k
     entries["update"] = NONE
     known, others = entries[:count], entries[count:]
     known["time"], known["nbytes"], known["is_held"] = work.held_times, work.held.sizes, work.held_times != NONE
-    known["prior"], known["prior_bytes"] = prior, lengths[prior]
+    known["prior"], known["prior_bytes"], known["headers"] = prior, lengths[prior], work.held_headers
     others["time"], others["nbytes"], others["is_held"] = before.entries.times, before.updates.sizes, before.key == NONE
     entries["is_stored"] = entries["is_held"]
     is_held = np.flatnonzero(entries["is_held"])

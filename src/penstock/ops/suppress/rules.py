@@ -30,6 +30,8 @@ class Limits(NamedTuple):
     nbytes: int = FOREVER
     shuts_down: bool = False
     """True if the suppression stops when it is full; otherwise it emits early."""
+    with_headers: bool = False
+    """True if held values count their timestamps and headers, too (``dsl.store.format=HEADERS``, KIP-1285)."""
 
     @property
     def are_any(self) -> bool:
@@ -38,7 +40,7 @@ class Limits(NamedTuple):
 
 UPDATE = np.dtype(
     [(name, "i8") for name in ("time", "expiry", "nbytes")]
-    + [(name, "i4") for name in ("key", "old", "old_bytes", "prior")],
+    + [(name, "i4") for name in ("key", "old", "old_bytes", "prior", "headers")],
     align=True,
 )
 """An update of a table.
@@ -49,6 +51,7 @@ UPDATE = np.dtype(
 - key: the number of its key.
 - old, old_bytes: the number of the previous value, ``NONE`` for none, and its length.
 - prior: set by the rules: the number of the value before its entry.
+- headers: the bytes of its headers beside its new value; 0 without one, or if headers do not count.
 """
 
 BUFFER_KEY = np.dtype([("time", "i8"), ("rank", "i4"), ("key", "i4")], align=True)
@@ -56,7 +59,7 @@ BUFFER_KEY = np.dtype([("time", "i8"), ("rank", "i4"), ("key", "i4")], align=Tru
 
 ENTRY = np.dtype(
     [(name, "i8") for name in ("time", "nbytes")]
-    + [(name, "i4") for name in ("rank", "prior", "prior_bytes", "update")]
+    + [(name, "i4") for name in ("rank", "prior", "prior_bytes", "update", "headers")]
     + [(name, "i1") for name in ("is_held", "is_stored")],
     align=True,
 )
@@ -64,6 +67,7 @@ ENTRY = np.dtype(
 
 prior, prior_bytes: the value before the entry, as for updates.
 update: the number of the last update; ``NONE`` if it precedes these updates.
+headers: those bytes of its last update.
 is_stored: true if the entry existed before these updates.
 """
 
@@ -162,7 +166,7 @@ def _min_timestamp(buffer: Buffer) -> int:
 
 
 @inlined
-def _put(updates: Any, buffer: Buffer, i: int) -> None:
+def _put(limits: Limits, updates: Any, buffer: Buffer, i: int) -> None:
     """``put`` and ``cleanPut``: hold an update."""
     update, counts = updates[i], buffer.counts[0]
     entry = buffer.entries[update.key]
@@ -170,13 +174,15 @@ def _put(updates: Any, buffer: Buffer, i: int) -> None:
         counts.nbytes -= entry.nbytes  # rule 1: it takes the place of the one before, whose time and prior value stay
     else:  # rule 2: it makes an entry; the value before it is the prior one, which was sent on last
         entry.time, entry.prior, entry.prior_bytes = update.time, update.old, update.old_bytes
-        entry.is_held, entry.is_stored = True, False
+        entry.is_held, entry.is_stored, entry.headers = True, False, 0
         _add(buffer, update.key)
         counts.records += 1
+    if limits.with_headers and update.old != NONE:  # an old value has the headers of the update that is replaced
+        update.nbytes += max(entry.headers, 1)
     update.prior = entry.prior
-    if entry.prior != update.old:  # rule 3: a prior value that equals the old one counts once
+    if entry.prior != update.old or entry.headers > 0:  # rule 3: a prior value that equals the old one counts once
         update.nbytes += entry.prior_bytes
-    entry.update, entry.nbytes = i, update.nbytes
+    entry.update, entry.nbytes, entry.headers = i, update.nbytes, update.headers
     counts.nbytes += update.nbytes
 
 
@@ -208,7 +214,7 @@ def _update_buffer_metrics(buffer: Buffer, recordings: Any, recorded: int) -> in
 
 
 @compiled(
-    Limits(1, 1, False),
+    Limits(1, 1, False, False),
     np.zeros(1, UPDATE),
     Buffer(np.zeros(1, ENTRY), np.zeros(1, BUFFER_KEY), np.zeros(1, COUNTS)),
     np.zeros(1, EVICTION),
@@ -223,7 +229,7 @@ def process(limits: Limits, updates: Any, buffer: Buffer, evictions: Any, record
     """
     gone = recorded = 0
     for i in range(len(updates)):
-        _put(updates, buffer, i)
+        _put(limits, updates, buffer, i)
         recorded = _update_buffer_metrics(buffer, recordings, recorded)
         before = gone
         # rule 5: due entries go first, even a new one; at the end of time an empty line is due, too, without the check

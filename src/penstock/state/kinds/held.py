@@ -14,21 +14,19 @@ from penstock.arrays import (
     BoolArray,
     IntArray,
     Spans,
-    cut,
     fixed_binary,
     items_at,
     null_mask,
     nulls,
-    offsets_of,
     slices,
     spans,
 )
 from penstock.batch import Origins, no_headers
 from penstock.rows import Rows, if_absent
+from penstock.state.columns.headers import pack_headers, unpack_headers
 
 _NULL = -1
 _HEAD = 32
-_COUNT, _LENGTHS = 4, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,7 @@ class Updates(Rows):
     def pack(self) -> Binary:
         """Pack each update into one value: the size, the lengths of the parts and of the topic's name in 4 bytes, the
         time in 8, the parts, the topic's name, its partition in 4 bytes, the offset in 8."""
-        parts = [self.new, self.old, self.prior, _pack_headers(self.headers, len(self.sizes))]
+        parts = [self.new, self.old, self.prior, pack_headers(self.headers, len(self.sizes))]
         head = np.empty((len(self.sizes), 8), "<i4")
         head[:, 0] = self.sizes
         topic = self.origins.topic.cast(pa.binary())
@@ -82,7 +80,7 @@ def unpack(packed: Binary) -> Updates:
         start = start + length
     new, old, prior, headers = parts
     origins = _unpack_origins(where, start, head[:, 5])
-    return Updates(new, old, prior, _unpack_headers(headers), head[:, 0], seen, origins)
+    return Updates(new, old, prior, unpack_headers(headers), head[:, 0], seen, origins)
 
 
 def _unpack_origins(where: Spans, start: IntArray, length: IntArray) -> Origins:
@@ -107,47 +105,3 @@ def _valid(values: Any) -> BoolArray:
 def no_updates() -> Updates:
     nothing, none = nulls(0), np.zeros(0, np.int64)
     return Updates(nothing, nothing, nothing, None, none, none, Origins.alike(0))
-
-
-def _pack_headers(headers: Any, count: int) -> Binary:
-    """For each record, the number of its headers, the lengths of their keys and values, then these; null if it has
-    none."""
-    if headers is None:
-        return nulls(count)
-    counts = pc.list_value_length(headers).fill_null(0).to_numpy().astype(np.int64)
-    every = pc.list_flatten(headers)
-    key, value = pc.struct_field(every, "key").cast(pa.binary()), pc.struct_field(every, "value")
-    missing = null_mask(value)
-    lengths = np.stack([spans(key).length, spans(value).length], axis=1)
-    sizes, ends = offsets_of(lengths.sum(axis=1)), offsets_of(counts)
-    if missing is not None:
-        lengths[missing, 1] = _NULL
-    both = spans(pc.binary_join_element_wise(key, value.fill_null(b""), b""))
-    packed = pc.binary_join_element_wise(
-        fixed_binary(counts.astype("<i4")),
-        cut(lengths.astype("<i4").view(np.uint8).ravel(), ends * _LENGTHS),
-        cut(both.data[int(both.start[0]) :] if len(every) else both.data, sizes[ends]),
-        b"",
-    )
-    return pc.if_else(headers.is_valid(), packed, pa.scalar(None, pa.binary()))
-
-
-def _unpack_headers(packed: Binary) -> Any:
-    """The inverse of ``_pack_headers``."""
-    if packed.null_count == len(packed):
-        return None
-    where, missing = spans(packed), null_mask(packed)
-    rows = np.arange(len(packed)) if missing is None else np.flatnonzero(~missing)
-    counts = np.zeros(len(packed), np.int64)
-    counts[rows] = items_at(where.data, where.start[rows], "<i4")
-    ends = offsets_of(counts)
-    owner = np.repeat(np.arange(len(packed)), counts)
-    within = np.arange(len(owner)) - ends[owner]
-    lengths = items_at(where.data, where.start[owner] + _COUNT + within * _LENGTHS, ("<i4", 2)).astype(np.int64)
-    key_length, value_length = lengths[:, 0], np.maximum(lengths[:, 1], 0)
-    sizes = offsets_of(key_length + value_length)
-    start = (where.start + _COUNT + counts * _LENGTHS)[owner] + sizes[:-1] - sizes[ends[owner]]
-    key = slices(where.data, start, key_length).cast(pa.string())
-    value = slices(where.data, start + key_length, value_length, lengths[:, 1] >= 0)
-    bounds = pa.array(ends, pa.int32(), mask=None if missing is None else np.append(missing, False))
-    return pa.ListArray.from_arrays(bounds, pa.StructArray.from_arrays([key, value], ["key", "value"]))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from penstock.arrays import Binary, IntArray, binary, numbered
 from penstock.durations import MAX_MS
+from penstock.state.columns.headers import are_marked, is_marked, marked, rows_with_headers, rows_without_headers
 from penstock.state.columns.packed import Entries, pack, unpack, unpack_one
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import Database
@@ -57,7 +59,8 @@ class JoinWindowStore(SlottedStore):
         owner = np.repeat(np.arange(len(keys)), counts)
         slot = low[owner] + np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner]
         entries = unpack(self.look_up(keys.at(owner, slot)).data)
-        return Entries(owner[entries.row], entries.first, entries.second, entries.data)
+        data = rows_without_headers(entries.data, are_marked(entries.second))
+        return Entries(owner[entries.row], entries.first, entries.second, data)
 
     def _held_slots(self) -> tuple[int, int]:
         """The first and the last slot that may contain records."""
@@ -67,9 +70,16 @@ class JoinWindowStore(SlottedStore):
         return min(held) * self._slots_a_segment, (max(held) + 1) * self._slots_a_segment - 1
 
     def append(
-        self, keys: Keys, codes: IntArray, times: IntArray, data: Binary, timestamps: IntArray | None = None
+        self,
+        keys: Keys,
+        codes: IntArray,
+        times: IntArray,
+        data: Binary,
+        timestamps: IntArray | None = None,
+        headers: Any = None,
     ) -> None:
-        """Put records, in the order of their arrival; with a timestamp in addition to their time, if it is kept."""
+        """Put records, in the order of their arrival; with a timestamp in addition to their time, if it is kept, and
+        with their headers, if they are given."""
         if not len(codes):
             return
         slots, named = numbered(self._slots(times), int(codes.max()) + 1)
@@ -78,6 +88,9 @@ class JoinWindowStore(SlottedStore):
         located = self.locate(keys.at(places // span, named(places % span)))
         there = unpack(located.get().data)
         seconds = np.zeros(len(row), np.int64) if timestamps is None else timestamps
+        if headers is not None:
+            data, has = rows_with_headers(data, headers)
+            seconds = np.where(has, marked(0), seconds)
         every = _joined(there, Entries(row, times, seconds, data))
         latest = np.full(len(places), -1, np.int64)
         latest[every.row] = every.first
@@ -108,7 +121,7 @@ class JoinWindowStore(SlottedStore):
             entries = unpack_one(packed)
             for time, timestamp, value in reversed(entries) if reverse else entries:
                 if earliest <= time <= latest:
-                    yield key, time, value, timestamp if keeps else time
+                    yield key, time, value, timestamp if keeps else marked(time) if is_marked(timestamp) else time
 
 
 def _joined(there: Entries, new: Entries) -> Entries:

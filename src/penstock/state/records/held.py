@@ -139,6 +139,12 @@ class EncodedValues:
         return Values(binary(held), np.full(len(held), NO_TIMESTAMP))
 
 
+def check_time(timestamp: Any) -> None:
+    """Raise ``StoreError`` unless it is the timestamp of a value."""
+    if type(timestamp) is not int or not -1 <= timestamp < 2**63:
+        raise StoreError(f"a timestamp is an int of milliseconds from 1970 on; got {show(timestamp)}. Nothing was put")
+
+
 class TimestampedValues:
     """Values with timestamps: pairs of the held value and the time."""
 
@@ -158,10 +164,7 @@ class TimestampedValues:
                 f"a timestamped store takes ValueAndTimestamp(value, timestamp) or None; got {show(value)} of type "
                 f"{type(value).__name__}. Nothing was put"
             )
-        if type(value.timestamp) is not int or not -1 <= value.timestamp < 2**63:
-            raise StoreError(
-                f"a timestamp is an int of milliseconds from 1970 on; got {show(value.timestamp)}. Nothing was put"
-            )
+        check_time(value.timestamp)
         held = self._values.hold(value.value)
         return None if held is None else ValueAndTimestamp(held, value.timestamp)
 
@@ -182,10 +185,9 @@ class TimestampedValues:
         return Values(data, np.array([NO_TIMESTAMP if row is None else row.timestamp for row in held], np.int64))
 
 
-def held_values(serde: Serde, timestamped: bool) -> HeldValues:
-    """Choose the form in which a store's values are held."""
-    values = EncodedValues(serde) if plain_type(serde) is None else PlainValues(serde)
-    return TimestampedValues(values) if timestamped else values
+def untimed_values(serde: Serde) -> PlainValues | EncodedValues:
+    """Choose the form in which values without timestamps are held."""
+    return EncodedValues(serde) if plain_type(serde) is None else PlainValues(serde)
 
 
 def _encoded(held: list[Any], serde: Serde) -> Binary:
@@ -198,4 +200,4 @@ def _encoded(held: list[Any], serde: Serde) -> Binary:
     return binary(held) if serde.plain is bytes else serde.encode_all(held)
 
 
-__all__ = ["EncodedValues", "HeldKeys", "HeldValues", "PlainValues", "TimestampedValues", "held_values"]
+__all__ = ["EncodedValues", "HeldKeys", "HeldValues", "PlainValues", "TimestampedValues", "untimed_values"]

@@ -108,6 +108,9 @@ class Build:
                 given["store"], given["history_retention_ms"], given.get("segment_interval_ms")
             )
             return Materialized.as_(supplier)
+        if given.get("kind") in _DESCRIBED:
+            described = Materialized.as_(_DESCRIBED[given["kind"]](given["store"]))
+            return described if given.get("caching") else described.with_caching_disabled()
         return Materialized(
             store=given.get("store"),
             kind=given.get("kind", "persistent"),
@@ -237,6 +240,8 @@ class Build:
                 return self._join_stream(spec, of, other, call, value)
             windows = _join_windows(spec["windows"])
             joined = StreamJoined(spec.get("name"), spec.get("name"), kind=spec.get("kind", "persistent"))
+            if "tells_stores" in spec:
+                self.stores += [f"{spec['name']}-{side}-store" for side in _SIDES[spec["op"]]]
             stream = getattr(of.it, spec["op"])(other.it, call, windows, joined, value=value)
             return Step(stream, of.key, value)
         by_foreign_key = "foreign_key_extractor" in spec
@@ -352,6 +357,20 @@ class Build:
         self.outputs[spec["topic"]] = (of.key, of.value)
 
 
+_DESCRIBED = {
+    "with_headers": Stores.persistent_timestamped_key_value_store_with_headers,
+    "timestamped": Stores.persistent_timestamped_key_value_store,
+}
+"""Kinds of a table's store that the case describes with ``Stores``."""
+
+_SIDES = {
+    "join": ("this-join", "other-join"),
+    "left_join": ("this-join", "outer-other-join"),
+    "outer_join": ("outer-this-join", "outer-other-join"),
+}
+"""The names of the sides of joins of streams."""
+
+
 def existing_operators() -> set[str]:
     """Return the operators that cases may name."""
     return set(_OPERATORS)
@@ -375,7 +394,7 @@ def missing_operators(case: Spec) -> set[str]:
         if windows is not None and windows not in (*_WINDOWS, "JoinWindows"):
             missing.add(windows)
         kind = (spec.get("materialized") or {}).get("kind", "persistent")
-        if kind not in ("persistent", "in_memory", "versioned"):
+        if kind not in ("persistent", "in_memory", "versioned", *_DESCRIBED):
             missing.add(f"{kind} stores")
     return missing
 

@@ -43,7 +43,8 @@ _THROTTLED = ("windowed.aggregation", "outer.join.spurious.results.fix")
 def settings_of(case: Spec) -> dict[str, Any]:
     """Return the settings of a case's configuration; every update is emitted by default."""
     config = case.get("config", {})
-    return {
+    format_ = {"dsl_store_format": config["dsl.store.format"]} if "dsl.store.format" in config else {}
+    return format_ | {
         "application_id": config.get("application.id", "oracle"),
         "statestore_cache_max_bytes": int(config.get("statestore.cache.max.bytes", 0)),
         "emit_interval_ms": max(int(config.get(f"__emit.interval.ms.kstreams.{what}__", 0)) for what in _THROTTLED),

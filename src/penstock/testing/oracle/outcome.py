@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -65,8 +65,23 @@ def row_of(case: Spec, topic: str, record: Record) -> Row:
 
 def store_rows(view: AnyView, shape: str | None = None) -> list[Any]:
     """Return the rows of a store in the form of case files; some shapes of added stores have no timestamps."""
+    if view.has_headers:
+        return list(_rows_with_headers(view))
     end = -1 if shape in _WITHOUT_TIMES else None
     return [[as_json(row[0]), *row[1:end]] for row in view.all()]
+
+
+def _rows_with_headers(view: AnyView) -> Iterator[list[Any]]:
+    """Return the rows of a store with headers; those of sessions have no time."""
+    if isinstance(view, SessionView):
+        rows: Iterator[Any] = ((key, found.aggregation, None, found.headers) for key, found in view.all_with_headers())
+    elif isinstance(view, WindowView):
+        rows = ((key, *found) for key, found in view.fetch_all_with_headers())
+    else:
+        assert isinstance(view, KeyValueView)
+        rows = ((key, *found) for key, found in view.range_with_headers())
+    for key, value, timestamp, headers in rows:
+        yield [as_json(key), value, timestamp, [[name, data.decode()] for name, data in headers]]
 
 
 def read(view: AnyView, entry: Spec) -> list[Any]:

@@ -7,11 +7,13 @@ from typing import Any
 
 from penstock import (
     STREAM_TIME,
+    AggregationWithHeaders,
     FixedKeyProcessor,
     Processor,
     Record,
     Stores,
     ValueAndTimestamp,
+    ValueTimestampHeaders,
     ValueTransformerWithKey,
 )
 from penstock.durations import MAX_MS
@@ -26,6 +28,7 @@ Step = Callable[[Any, Any, int], object]
 
 _KEEPING_VALUES = ("forward_times", "router", "filter_new", "shift", "put_value", "write_table")
 _TIMESTAMPED = "timestamped_"
+_WITH_HEADERS = "_with_headers"
 
 
 def result_type(fn: Spec, value: Serde) -> Serde:
@@ -39,9 +42,17 @@ def shown(value: Any) -> str:
     """Return a value of a store as text, with its times."""
     if isinstance(value, ValueAndTimestamp | VersionedRecord):  # Kafka Streams does not tell here where a version ends
         return f"{text(value.value)}@{value.timestamp}"
+    if isinstance(value, ValueTimestampHeaders):
+        return f"{text(value.value)}@{value.timestamp}{_shown_headers(value.headers)}"
+    if isinstance(value, AggregationWithHeaders):
+        return f"{text(value.aggregation)}{_shown_headers(value.headers)}"
     if isinstance(value, Windowed | SessionKey):
         return f"[{text(value.key)}@{value.start}/{value.end}]"
     return text(value)
+
+
+def _shown_headers(headers: Iterable[tuple[str, bytes]]) -> str:
+    return "{" + ",".join(f"{name}:{value.decode()}" for name, value in headers) + "}"
 
 
 def _rows(rows: Iterable[tuple[Any, Any]]) -> str:
@@ -79,11 +90,16 @@ class FixedProcessor(Processor[Any, Any]):
         work(record.key, record.value, record.timestamp)
 
     def forward(self, value: Any, timestamp: int, child: str | None = None) -> None:
-        self.context.forward(self.record.with_value(value).with_timestamp(timestamp), child)
+        """Forward under the record's key, without its headers."""
+        self.context.forward(Record(self.record.key, value, timestamp), child)
 
 
 class FixedValuesProcessor(FixedProcessor, FixedKeyProcessor[Any, Any]):
     """The processor that a case names, for ``process_values``."""
+
+    def forward(self, value: Any, timestamp: int, child: str | None = None) -> None:
+        """Forward the record with another value and time."""
+        self.context.forward(self.record.with_value(value).with_timestamp(timestamp), child)
 
 
 def _counter(of: FixedProcessor, fn: Spec) -> Step:
@@ -252,6 +268,29 @@ def _session(of: FixedProcessor, fn: Spec) -> Step:
     return work
 
 
+def _keep_headers(of: FixedProcessor, fn: Spec) -> Step:
+    store, size = of.store, fn.get("size_ms", 1)
+
+    def shown_rows(key: Any, value: Any, timestamp: int) -> str:
+        headers, start = of.record.headers, timestamp - timestamp % size
+        if isinstance(store, SessionStore):
+            kept = None if value is None else AggregationWithHeaders(value, headers)
+            store.put(SessionKey(key, start, timestamp), kept)
+            return _rows(store.find_sessions(key))
+        put = None if value is None else ValueTimestampHeaders(value, timestamp, headers)
+        if isinstance(store, WindowStore):
+            before = store.get(key, start)
+            store.put(key, put, start)
+            return f"{shown(before)}; {_rows(store.fetch(key, 0, timestamp))}"
+        before = store.get(key)
+        store.put(key, put)
+        return f"{shown(before)}; {_rows(store.range(key, None))}"
+
+    return lambda key, value, timestamp: (
+        None if key is None else of.forward(shown_rows(key, value, timestamp), timestamp)
+    )
+
+
 def _later(of: FixedProcessor, fn: Spec) -> Step:
     """Schedule a single call, an interval of stream time after each record."""
     context, interval = of.context, fn["ms"]
@@ -285,6 +324,7 @@ _PROCESSORS: dict[str, Callable[[FixedProcessor, Spec], Step]] = {
     "versioned": _versioned,
     "window": _window,
     "session": _session,
+    "keep_headers": _keep_headers,
     "later": _later,
 }
 
@@ -315,19 +355,25 @@ class FixedTransformer(ValueTransformerWithKey[Any, Any]):
 def store_builder(spec: Spec, key: Serde, value: Serde) -> Any:
     """Return the builder of a store that a case adds."""
     name, shape, in_memory = spec["store"], spec["shape"], spec.get("kind") == "in_memory"
-    build = getattr(Stores, f"{shape}_key_value_store_builder" if shape == "versioned" else f"{shape}_store_builder")
+    what = "versioned_key_value_store" if shape == "versioned" else _store(shape)
+    build = getattr(Stores, f"{what}_builder")
     if shape == "versioned":
         supplier: Any = Stores.persistent_versioned_key_value_store(
             name, spec["history_retention_ms"], spec.get("segment_interval_ms")
         )
-    elif shape == "session":
-        session = Stores.in_memory_session_store if in_memory else Stores.persistent_session_store
+    elif shape.startswith("session"):
+        session = Stores.in_memory_session_store if in_memory else getattr(Stores, f"persistent_{_store(shape)}")
         supplier = session(name, spec["retention_ms"])
-    elif shape.endswith("window"):
-        window = Stores.in_memory_window_store if in_memory else getattr(Stores, f"persistent_{shape}_store")
+    elif "window" in shape:
+        window = Stores.in_memory_window_store if in_memory else getattr(Stores, f"persistent_{_store(shape)}")
         supplier = window(name, spec["retention_ms"], spec["window_size_ms"])
     else:
-        supplier = (Stores.in_memory_key_value_store if in_memory else getattr(Stores, f"persistent_{shape}_store"))(
-            name
-        )
+        key_value = Stores.in_memory_key_value_store if in_memory else getattr(Stores, f"persistent_{_store(shape)}")
+        supplier = key_value(name)
     return build(supplier, key, value)
+
+
+def _store(shape: str) -> str:
+    """Return a shape with the word ``store``, as the names of ``Stores`` have it."""
+    plain = shape.removesuffix(_WITH_HEADERS)
+    return f"{plain}_store{shape.removeprefix(plain)}"

@@ -49,12 +49,14 @@ import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.query.MultiVersionedKeyQuery;
 import org.apache.kafka.streams.query.PositionBound;
 import org.apache.kafka.streams.query.QueryConfig;
+import org.apache.kafka.streams.state.AggregationWithHeaders;
 import org.apache.kafka.streams.state.BuiltInDslStoreSuppliers;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.Stores;
 import org.apache.kafka.streams.state.ValueAndTimestamp;
+import org.apache.kafka.streams.state.ValueTimestampHeaders;
 import org.apache.kafka.streams.state.VersionedKeyValueStore;
 import org.apache.kafka.streams.state.VersionedRecord;
 import org.apache.kafka.streams.state.VersionedRecordIterator;
@@ -286,6 +288,7 @@ public final class Oracle {
         final Map<String, Node> outputs = new LinkedHashMap<>();
         final List<String> order = new ArrayList<>();
         final Map<String, Map<Bytes, Object>> stores = new LinkedHashMap<>();
+        final List<String> joins = new ArrayList<>();
 
         Build(final Properties properties) {
             builder = new StreamsBuilder(new org.apache.kafka.streams.TopologyConfig(new StreamsConfig(properties)));
@@ -484,6 +487,8 @@ public final class Oracle {
                 switch (kind) {
                     case "persistent" -> result = result.withStoreType(BuiltInDslStoreSuppliers.ROCKS_DB);
                     case "in_memory" -> result = result.withStoreType(BuiltInDslStoreSuppliers.IN_MEMORY);
+                    case "with_headers" -> result = Materialized.as(Stores.persistentTimestampedKeyValueStoreWithHeaders(m.get("store").asText()));
+                    case "timestamped" -> result = Materialized.as(Stores.persistentTimestampedKeyValueStore(m.get("store").asText()));
                     default -> throw new Fns.CaseError("unknown store kind in " + step);
                 }
             }
@@ -935,6 +940,9 @@ public final class Oracle {
                 StreamJoined j = StreamJoined.with(of.keySerde(), of.valueSerde(), with.valueSerde());
                 if (step.has("name")) {
                     j = j.withName(step.get("name").asText()).withStoreName(step.get("name").asText());
+                    if (step.has("tells_stores")) {
+                        joins.add(step.get("name").asText());
+                    }
                 }
                 if (step.has("kind")) {
                     j = j.withDslStoreSuppliers(step.get("kind").asText().equals("in_memory")
@@ -1170,8 +1178,7 @@ public final class Oracle {
                 n.set("value", json(r.value()));
                 n.put("timestamp", r.timestamp());
                 if (tellsHeaders) {
-                    final ArrayNode pairs = n.putArray("headers");
-                    r.headers().forEach(h -> pairs.addArray().add(h.key()).add(new String(h.value(), StandardCharsets.UTF_8)));
+                    n.set("headers", pairs(r.headers()));
                 }
             }
             final long now = dropped(driver);
@@ -1202,6 +1209,13 @@ public final class Oracle {
                 if (all.get(e.getKey()) != null) {
                     stores.set(e.getKey(), dump(all.get(e.getKey()), e.getValue().values()));
                 }
+            }
+            for (final String join : build.joins) {
+                new TreeMap<>(all).forEach((name, store) -> {
+                    if (name.startsWith(join) && store instanceof WindowStore) {
+                        stores.set(name, dump(store, List.of()));
+                    }
+                });
             }
         }
         expected.set("stores", stores);
@@ -1234,10 +1248,24 @@ public final class Oracle {
         if (value instanceof ValueAndTimestamp<?> v) {
             n.add(json(v.value()));
             n.add(timestamp(v.timestamp()));
+        } else if (value instanceof ValueTimestampHeaders<?> v) {
+            n.add(json(v.value()));
+            n.add(timestamp(v.timestamp()));
+            n.add(pairs(v.headers()));
+        } else if (value instanceof AggregationWithHeaders<?> v) {
+            n.add(json(v.aggregation()));
+            n.addNull();
+            n.add(pairs(v.headers()));
         } else {
             n.add(json(value));
         }
         return n;
+    }
+
+    private static ArrayNode pairs(final Headers headers) {
+        final ArrayNode pairs = NODES.arrayNode();
+        headers.forEach(h -> pairs.addArray().add(h.key()).add(new String(h.value(), StandardCharsets.UTF_8)));
+        return pairs;
     }
 
     private static ArrayNode version(final Object key, final VersionedRecord<?> v) {

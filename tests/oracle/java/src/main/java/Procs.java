@@ -1,10 +1,12 @@
 import com.fasterxml.jackson.databind.JsonNode;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.kstream.ValueTransformerWithKey;
 import org.apache.kafka.streams.kstream.ValueTransformerWithKeySupplier;
@@ -21,12 +23,14 @@ import org.apache.kafka.streams.processor.api.Processor;
 import org.apache.kafka.streams.processor.api.ProcessorContext;
 import org.apache.kafka.streams.processor.api.ProcessingContext;
 import org.apache.kafka.streams.processor.api.Record;
+import org.apache.kafka.streams.state.AggregationWithHeaders;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.StoreBuilder;
 import org.apache.kafka.streams.state.Stores;
 import org.apache.kafka.streams.state.ValueAndTimestamp;
+import org.apache.kafka.streams.state.ValueTimestampHeaders;
 import org.apache.kafka.streams.state.VersionedKeyValueStore;
 import org.apache.kafka.streams.state.VersionedRecord;
 import org.apache.kafka.streams.state.WindowStore;
@@ -52,6 +56,22 @@ final class Procs {
     /** Works on one record. */
     interface Step {
         void process(Object key, Object value, long timestamp);
+
+        /** Those that look at a record's headers. */
+        default void process(final Object key, final Object value, final long timestamp, final Headers headers) {
+            process(key, value, timestamp);
+        }
+    }
+
+    /** A step that keeps a record's headers. */
+    interface HeaderStep extends Step {
+        @Override
+        default void process(final Object key, final Object value, final long timestamp) {
+            throw new IllegalStateException();
+        }
+
+        @Override
+        void process(Object key, Object value, long timestamp, Headers headers);
     }
 
     static Fns.Type resultType(final JsonNode fn, final Fns.Type value) {
@@ -83,7 +103,7 @@ final class Procs {
 
             @Override
             public void process(final Record<Object, Object> record) {
-                step.process(record.key(), record.value(), record.timestamp());
+                step.process(record.key(), record.value(), record.timestamp(), record.headers());
             }
         };
     }
@@ -109,7 +129,7 @@ final class Procs {
             @Override
             public void process(final FixedKeyRecord<Object, Object> record) {
                 current = record;
-                step.process(record.key(), record.value(), record.timestamp());
+                step.process(record.key(), record.value(), record.timestamp(), record.headers());
             }
         };
     }
@@ -189,6 +209,14 @@ final class Procs {
             case "session" -> Stores.sessionStoreBuilder(memory
                 ? Stores.inMemorySessionStore(name, ms(step, "retention_ms"))
                 : Stores.persistentSessionStore(name, ms(step, "retention_ms")), key, value);
+            case "timestamped_key_value_with_headers" -> Stores.timestampedKeyValueStoreWithHeadersBuilder(
+                memory ? Stores.inMemoryKeyValueStore(name) : Stores.persistentTimestampedKeyValueStoreWithHeaders(name), key, value);
+            case "timestamped_window_with_headers" -> Stores.timestampedWindowStoreWithHeadersBuilder(memory
+                ? Stores.inMemoryWindowStore(name, ms(step, "retention_ms"), ms(step, "window_size_ms"), false)
+                : Stores.persistentTimestampedWindowStoreWithHeaders(name, ms(step, "retention_ms"), ms(step, "window_size_ms"), false), key, value);
+            case "session_with_headers" -> Stores.sessionStoreWithHeadersBuilder(memory
+                ? Stores.inMemorySessionStore(name, ms(step, "retention_ms"))
+                : Stores.persistentSessionStoreWithHeaders(name, ms(step, "retention_ms")), key, value);
             default -> throw new Fns.CaseError("unknown shape in " + step);
         };
         return builder;
@@ -201,6 +229,17 @@ final class Procs {
     static String shown(final Object value) {
         if (value instanceof ValueAndTimestamp<?> v) {
             return Fns.text(v.value()) + "@" + v.timestamp();
+        }
+        if (value instanceof ValueTimestampHeaders<?> v) {
+            return Fns.text(v.value()) + "@" + v.timestamp() + shown(v.headers());
+        }
+        if (value instanceof AggregationWithHeaders<?> v) {
+            return Fns.text(v.aggregation()) + shown(v.headers());
+        }
+        if (value instanceof Headers headers) {
+            final StringBuilder b = new StringBuilder();
+            headers.forEach(h -> b.append(b.isEmpty() ? "" : ",").append(h.key()).append(':').append(new String(h.value(), StandardCharsets.UTF_8)));
+            return "{" + b + "}";
         }
         if (value instanceof VersionedRecord<?> v) {
             return Fns.text(v.value()) + "@" + v.timestamp() + (v.validTo().isPresent() ? "-" + v.validTo().get() : "");
@@ -268,6 +307,7 @@ final class Procs {
                     to.forward(k, v, t, null);
                 };
             }
+            case "keep_headers" -> keepHeaders(context.getStateStore(store), fn, to);
             case "filter_new" -> {
                 final KeyValueStore s = context.getStateStore(store);
                 yield (k, v, t) -> {
@@ -339,6 +379,37 @@ final class Procs {
                 };
             }
             default -> throw new Fns.CaseError("unknown processor " + fn);
+        };
+    }
+
+    /** Puts the record with its headers, deletes for null, and forwards what was there. */
+    private static Step keepHeaders(final StateStore s, final JsonNode fn, final To to) {
+        if (s instanceof SessionStore x) {
+            return (HeaderStep) (k, v, t, headers) -> {
+                if (k != null) {
+                    final Windowed session = new Windowed(k, new SessionWindow(t - t % fn.get("size_ms").asLong(), t));
+                    x.put(session, v == null ? null : AggregationWithHeaders.make(v, headers));
+                    to.forward(k, rows(x.fetch(k)), t, null);
+                }
+            };
+        }
+        if (s instanceof WindowStore w) {
+            return (HeaderStep) (k, v, t, headers) -> {
+                if (k != null) {
+                    final long start = t - t % fn.get("size_ms").asLong();
+                    final Object before = w.fetch(k, start);
+                    w.put(k, ValueTimestampHeaders.make(v, t, headers), start);
+                    to.forward(k, shown(before) + "; " + rows(w.fetch(k, Instant.ofEpochMilli(0), Instant.ofEpochMilli(t))), t, null);
+                }
+            };
+        }
+        return (HeaderStep) (k, v, t, headers) -> {
+            if (k != null) {
+                final KeyValueStore store = (KeyValueStore) s;
+                final Object before = store.get(k);
+                store.put(k, ValueTimestampHeaders.make(v, t, headers));
+                to.forward(k, shown(before) + "; " + rows(store.range(k, null)), t, null);
+            }
         };
     }
 
@@ -523,6 +594,9 @@ final class Procs {
     }
 
     private static Object plain(final Object value) {
+        if (value instanceof ValueTimestampHeaders<?> v) {
+            return v.value();
+        }
         return value instanceof ValueAndTimestamp<?> v ? v.value() : value;
     }
 
