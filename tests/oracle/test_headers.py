@@ -47,9 +47,8 @@ def test_headers_of_session_results_are_not_compared_but_all_else_is() -> None:
     assert found([row("out", 1, [["h", "1"]]), row("copy", 1, [])], theirs)
 
 
-FILES = {
-    path.stem: path for name in ("headers", "header_stores") for path in sorted(HERE.with_name(name).glob("*.json"))
-}
+FILES = {path.stem: path for path in sorted(HERE.with_name("headers").glob("*.json"))}
+WITH_STORES = {path.stem: path for path in sorted(HERE.with_name("header_stores").glob("*.json"))}
 DECISIONS = Decisions.beside(HERE.with_name("headers"))
 
 
@@ -62,3 +61,16 @@ def test_results_have_the_headers_of_kafka_streams(name: str) -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_results_have_the_headers_of_kafka_streams_however_the_input_is_cut(name: str) -> None:
     assert run_case(json.loads(FILES[name].read_text()), chunks.runner(1), DECISIONS) == ("passed", "")
+
+
+@pytest.mark.kip("44-04")
+@pytest.mark.parametrize("name", WITH_STORES)
+def test_stores_with_headers_have_the_rows_and_the_bytes_of_kafka_streams(name: str) -> None:
+    assert run_case(json.loads(WITH_STORES[name].read_text()), driver.run, DECISIONS) == ("passed", "")
+
+
+@pytest.mark.slow
+@pytest.mark.kip("44-04")
+@pytest.mark.parametrize("name", WITH_STORES)
+def test_stores_with_headers_have_them_however_the_input_is_cut(name: str) -> None:
+    assert run_case(json.loads(WITH_STORES[name].read_text()), chunks.runner(1), DECISIONS) == ("passed", "")

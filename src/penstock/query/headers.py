@@ -59,10 +59,6 @@ class HeadedRows:
         """The rows of a range of keys."""
         return map(_apart, self._store.range(*arguments))
 
-    def prefix_scan(self, *arguments: Any) -> Iterator[Any]:
-        """The rows whose keys begin with a prefix."""
-        return map(_apart, self._store.prefix_scan(*arguments))
-
     def fetch(self, *arguments: Any) -> Iterator[Any]:
         """The windows of a key."""
         return map(_apart, self._store.fetch(*arguments))

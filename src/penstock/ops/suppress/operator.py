@@ -23,7 +23,7 @@ from penstock.ops.suppress.processing import TIME_AND_NO_HEADERS, Before, Outcom
 from penstock.ops.suppress.rules import FOREVER, NONE, Limits
 from penstock.serdes import Serde
 from penstock.state.clock import StreamTime
-from penstock.state.columns.headers import sizes_of_headers
+from penstock.state.columns.packed_headers import sizes_of_headers
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.kinds.buffer import Entries, TimeOrderedBuffer, in_order, join_entries
 from penstock.state.kinds.held import Updates, no_updates, unpack

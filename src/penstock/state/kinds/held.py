@@ -23,7 +23,7 @@ from penstock.arrays import (
 )
 from penstock.batch import Origins, no_headers
 from penstock.rows import Rows, if_absent
-from penstock.state.columns.headers import pack_headers, unpack_headers
+from penstock.state.columns.packed_headers import pack_headers, unpack_headers
 
 _NULL = -1
 _HEAD = 32

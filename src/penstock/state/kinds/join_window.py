@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.arrays import Binary, IntArray, binary, numbered
 from penstock.durations import MAX_MS
-from penstock.state.columns.headers import are_marked, is_marked, marked, rows_with_headers, rows_without_headers
+from penstock.state.columns.headers import MARKED, marked, rows_with_headers, rows_without_headers
 from penstock.state.columns.packed import Entries, pack, unpack, unpack_one
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import Database
@@ -59,7 +59,7 @@ class JoinWindowStore(SlottedStore):
         owner = np.repeat(np.arange(len(keys)), counts)
         slot = low[owner] + np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner]
         entries = unpack(self.look_up(keys.at(owner, slot)).data)
-        data = rows_without_headers(entries.data, are_marked(entries.second))
+        data = rows_without_headers(entries.data, entries.second <= MARKED)
         return Entries(owner[entries.row], entries.first, entries.second, data)
 
     def _held_slots(self) -> tuple[int, int]:
@@ -121,7 +121,7 @@ class JoinWindowStore(SlottedStore):
             entries = unpack_one(packed)
             for time, timestamp, value in reversed(entries) if reverse else entries:
                 if earliest <= time <= latest:
-                    yield key, time, value, timestamp if keeps else marked(time) if is_marked(timestamp) else time
+                    yield key, time, value, timestamp if keeps else marked(time) if timestamp <= MARKED else time
 
 
 def _joined(there: Entries, new: Entries) -> Entries:

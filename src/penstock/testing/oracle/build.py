@@ -14,7 +14,6 @@ from penstock import (
     Materialized,
     SessionWindows,
     SlidingWindows,
-    Stores,
     StreamJoined,
     StreamsBuilder,
     Suppressed,
@@ -25,6 +24,7 @@ from penstock import (
 from penstock.dsl.windowed import windowed_key
 from penstock.serdes import INT, STR, Serde
 from penstock.testing.oracle import functions as fn
+from penstock.testing.oracle.described import DESCRIBED, sides_of
 from penstock.testing.oracle.functions import CaseError, Spec
 from penstock.testing.oracle.processors import (
     FixedProcessor,
@@ -103,13 +103,8 @@ class Build:
             return Materialized(caching=False) if always else None
         if "store" in given:
             self.stores.append(given["store"])
-        if given.get("kind") == "versioned":
-            supplier = Stores.persistent_versioned_key_value_store(
-                given["store"], given["history_retention_ms"], given.get("segment_interval_ms")
-            )
-            return Materialized.as_(supplier)
-        if given.get("kind") in _DESCRIBED:
-            described = Materialized.as_(_DESCRIBED[given["kind"]](given["store"]))
+        if given.get("kind") in DESCRIBED:
+            described = Materialized.as_(DESCRIBED[given["kind"]](given))
             return described if given.get("caching") else described.with_caching_disabled()
         return Materialized(
             store=given.get("store"),
@@ -241,7 +236,7 @@ class Build:
             windows = _join_windows(spec["windows"])
             joined = StreamJoined(spec.get("name"), spec.get("name"), kind=spec.get("kind", "persistent"))
             if "tells_stores" in spec:
-                self.stores += [f"{spec['name']}-{side}-store" for side in _SIDES[spec["op"]]]
+                self.stores += sides_of(spec)
             stream = getattr(of.it, spec["op"])(other.it, call, windows, joined, value=value)
             return Step(stream, of.key, value)
         by_foreign_key = "foreign_key_extractor" in spec
@@ -357,20 +352,6 @@ class Build:
         self.outputs[spec["topic"]] = (of.key, of.value)
 
 
-_DESCRIBED = {
-    "with_headers": Stores.persistent_timestamped_key_value_store_with_headers,
-    "timestamped": Stores.persistent_timestamped_key_value_store,
-}
-"""Kinds of a table's store that the case describes with ``Stores``."""
-
-_SIDES = {
-    "join": ("this-join", "other-join"),
-    "left_join": ("this-join", "outer-other-join"),
-    "outer_join": ("outer-this-join", "outer-other-join"),
-}
-"""The names of the sides of joins of streams."""
-
-
 def existing_operators() -> set[str]:
     """Return the operators that cases may name."""
     return set(_OPERATORS)
@@ -394,7 +375,7 @@ def missing_operators(case: Spec) -> set[str]:
         if windows is not None and windows not in (*_WINDOWS, "JoinWindows"):
             missing.add(windows)
         kind = (spec.get("materialized") or {}).get("kind", "persistent")
-        if kind not in ("persistent", "in_memory", "versioned", *_DESCRIBED):
+        if kind not in ("persistent", "in_memory", *DESCRIBED):
             missing.add(f"{kind} stores")
     return missing
 

@@ -1,0 +1,164 @@
+"""Headers in stores across restarts, restores and changes of the program (KIP-1271)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock import (
+    AggregationWithHeaders,
+    ConfigError,
+    JoinWindows,
+    Processor,
+    Record,
+    SessionKey,
+    Stores,
+    StreamsBuilder,
+    Topology,
+    ValueAndTimestamp,
+    ValueTimestampHeaders,
+    open_store,
+)
+from penstock.engine.commit.opening import open_application
+from penstock.engine.evolution.matching import Wishes
+from penstock.log.produce import produce
+from penstock.query.committed import committed_store
+from support.world import World
+
+pytestmark = pytest.mark.kip("44-04")
+
+ID = (("id", b"1"),)
+
+
+class Keep(Processor):
+    """Keeps records in each of its stores, in the form that it takes."""
+
+    def __init__(self, with_headers: bool):
+        self._with_headers = with_headers
+
+    def init(self, context):
+        self.rows, self.windows, self.sessions = map(context.get_state_store, ("rows", "windows", "sessions"))
+
+    def process(self, record):
+        value, timestamp, headers = record.value, record.timestamp, record.headers
+        timed, aggregate = ValueAndTimestamp(value, timestamp), value
+        if self._with_headers:
+            timed, aggregate = ValueTimestampHeaders(*timed, headers), AggregationWithHeaders(value, headers)
+        self.rows.put(record.key, timed)
+        self.windows.put(record.key, timed, timestamp)
+        self.sessions.put(SessionKey(record.key, timestamp, timestamp), aggregate)
+
+
+def keeping(with_headers: bool = True, sessions: bool | None = None) -> Topology:
+    in_sessions = with_headers if sessions is None else sessions
+    builder = StreamsBuilder()
+    rows = Stores.persistent_timestamped_key_value_store("rows")
+    windows = Stores.persistent_timestamped_window_store("windows", "1 day", 10)
+    visits = Stores.persistent_session_store("sessions", "1 day")
+    suffix = "_with_headers" if with_headers else ""
+    builder.add_state_store(getattr(Stores, f"timestamped_key_value_store{suffix}_builder")(rows, str, int))
+    builder.add_state_store(getattr(Stores, f"timestamped_window_store{suffix}_builder")(windows, str, int))
+    made = Stores.session_store_with_headers_builder if in_sessions else Stores.session_store_builder
+    builder.add_state_store(made(visits, str, int))
+    builder.stream("in", key=str, value=int).process(lambda: Keep(with_headers), "rows", "windows", "sessions")
+    return builder.build()
+
+
+def run(world: World, *records: Record, topology: Topology | None = None, **wishes: Any) -> None:
+    produce(records, "in", str, int, world.log)
+    application = world.start(topology, wishes=Wishes.of(**wishes))
+    application.run_until()
+    application.close()
+
+
+def rows(world: World, store: str = "rows") -> list[Any]:
+    opened = open_application(world.topology, "app", world.settings, world.log, world.storage)
+    with committed_store(opened, store) as view:
+        if store == "sessions":
+            return [(key.key, *found) for key, found in view.all_with_headers()]
+        found = view.range_with_headers() if store == "rows" else view.fetch_all_with_headers()
+        return [(key if store == "rows" else key.key, *row) for key, row in found]
+
+
+@pytest.mark.parametrize("keeps_databases", [True, False])
+def test_headers_survive_restarts_snapshots_and_the_loss_of_the_databases(tmp_path: Path, keeps_databases: bool):
+    world = World(tmp_path, keeping())
+    for number in range(6):  # more than the commits between two snapshots
+        run(world, Record(f"k{number}", number, number, (("n", b"%d" % number),)))
+        if not keeps_databases:
+            world.lose_local_state()
+    run(world, Record("k0", 10, 10))
+    expected = [("k0", 10, 10, ())] + [(f"k{n}", n, n, (("n", b"%d" % n),)) for n in range(1, 6)]
+    assert rows(world) == expected
+    assert [row for row in sorted(rows(world, "windows")) if row[0] != "k0"] == expected[1:]
+    sessions = [(key, value, headers) for key, value, _, headers in expected]
+    assert [row for row in sorted(rows(world, "sessions")) if row[0] != "k0"] == sessions[1:]
+
+
+def test_a_crash_loses_no_headers(tmp_path: Path):
+    world = World(tmp_path, keeping())
+    run(world, Record("a", 1, 1, ID))
+    produce([Record("b", 2, 2, ID)], "in", str, int, world.log)
+    application = world.start()
+    application.run_until()
+    for task in application.host.tasks():
+        task.state.abandon()
+    run(world, Record("c", 3, 3))
+    assert rows(world) == [("a", 1, 1, ID), ("b", 2, 2, ID), ("c", 3, 3, ())]
+
+
+@pytest.mark.parametrize("keeps_databases", [True, False])
+def test_a_store_may_begin_to_keep_headers_and_older_rows_have_none(tmp_path: Path, keeps_databases: bool):
+    world = World(tmp_path, keeping(with_headers=False))
+    run(world, Record("a", 1, 1, ID), Record("b", 2, 2, ID))
+    if not keeps_databases:
+        world.lose_local_state()
+    world.topology = keeping(sessions=True)
+    run(world, Record("b", 3, 3, ID), drop=["sessions"])
+    assert rows(world) == [("a", 1, 1, ()), ("b", 3, 3, ID)]
+    assert sorted(rows(world, "windows")) == [("a", 1, 1, ()), ("b", 2, 2, ()), ("b", 3, 3, ID)]
+    assert rows(world, "sessions") == [("b", 3, ID)]
+
+
+def test_a_session_store_does_not_begin_to_keep_headers_without_a_word(tmp_path: Path):
+    world = World(tmp_path, keeping(with_headers=False))
+    run(world, Record("a", 1, 1, ID))
+    with pytest.raises(ConfigError, match=r"store 'sessions': headers was none and is kept in sessions now"):
+        run(world, topology=keeping())
+
+
+def test_a_store_does_not_stop_to_keep_headers_without_a_word(tmp_path: Path):
+    world = World(tmp_path, keeping())
+    run(world, Record("a", 1, 1, ID))
+    with pytest.raises(ConfigError, match="store 'rows': headers was kept and is none now"):
+        run(world, topology=keeping(with_headers=False))
+    world.topology = keeping(with_headers=False)
+    run(world, Record("b", 2, 2), drop=["rows", "windows", "sessions"])
+    opened = open_application(world.topology, "app", world.settings, world.log, world.storage)
+    with committed_store(opened, "rows") as view:
+        assert list(view.all()) == [("b", 2, 2)]
+
+
+def counting() -> Topology:
+    builder = StreamsBuilder()
+    left, right = (builder.stream(topic, key=str, value=int) for topic in ("in", "other"))
+    left.group_by_key().count("counts").to_stream().to("out")
+    windows = JoinWindows.of_time_difference_and_grace("1 day", 0)
+    left.join(right, lambda one, other: one + other, windows, value=int).to("joined")
+    return builder.build()
+
+
+def test_tables_and_joins_go_on_when_the_format_of_the_dsl_changes_and_changes_back(tmp_path: Path):
+    produced = World(tmp_path, counting())
+    produce([], "other", str, int, produced.log)
+    for number, format_ in enumerate(("default", "headers", "default", "HEADERS")):
+        world = World(tmp_path, counting(), dsl_store_format=format_)
+        run(world, Record("a", number, number, ID))
+        world.lose_local_state()
+        with open_store(str(world.storage.root), "counts") as view:
+            assert (view.get("a"), view.has_headers) == (number + 1, format_.lower() == "headers")
+    produce([Record("a", 10, 5)], "other", str, int, world.log)
+    run(world)
+    assert world.output("joined") == [("a", 10), ("a", 11), ("a", 12), ("a", 13)]
