@@ -168,10 +168,14 @@ def test_commands_of_an_application_take_no_url_that_is_no_checkpoint(command: l
     [
         ("~/topics", r"place: only a shell takes ~ for the home folder\. Write '/home/ann/topics'"),
         (Path("~"), r"place: only a shell takes ~ for the home folder\. Write '/home/ann'"),
+        ("  ", r"place: '  ' begins or ends with a blank\. Write it without"),
+        ("/data/topics\n", r"place: '/data/topics\\n' begins or ends with a blank"),
+        (Path("C:\\topics"), r"place: 'C:\\\\topics' is a path of Windows, and would be a folder of that name here"),
+        ("D:/topics", r"place: 'D:/topics' is a path of Windows"),
         ("a\0b", r"place: 'a\\x00b' has a zero byte in it, and no path has one"),
     ],
 )
-def test_a_home_folder_by_its_sign_and_a_zero_byte_are_refused_and_become_no_folder(
+def test_what_is_hardly_meant_as_a_folder_of_that_name_is_refused(
     judge: Any, where: Any, said: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("HOME", "/home/ann")

@@ -27,6 +27,7 @@ _STORE_HOSTS = re.compile(
     r"https://[^/?#]*\.(amazonaws\.com|blob\.core\.windows\.net|dfs\.core\.windows\.net|r2\.cloudflarestorage\.com)([/?#]|$)"
 )
 _BROKER = re.compile(r"[A-Za-z0-9.-]+:\d{4,5}(,[A-Za-z0-9.-]+:\d{4,5})*")
+_OF_WINDOWS = re.compile(r"[A-Za-z]:[\\/]")
 _AS_LOG = "Topics are in a folder, or in Kafka: kafka://host:9092"
 
 
@@ -139,6 +140,10 @@ def _text(where: object, argument: str) -> str:
     text = os.fsdecode(where)
     if "\0" in text:
         raise ConfigError(f"{argument}: {_shown(where)} has a zero byte in it, and no path has one")
+    if text != text.strip():
+        raise ConfigError(f"{argument}: {_shown(where)} begins or ends with a blank. Write it without")
+    if os.name != "nt" and _OF_WINDOWS.match(text):
+        raise ConfigError(f"{argument}: {_shown(where)} is a path of Windows, and would be a folder of that name here")
     if text == "~" or text.startswith("~/"):
         raise ConfigError(
             f"{argument}: only a shell takes ~ for the home folder. Write {_shown(os.path.expanduser(text))}"

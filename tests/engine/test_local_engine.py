@@ -95,6 +95,13 @@ def test_a_program_runs_in_processes_of_this_machine_with_all_that_a_handle_has(
     assert states == [State.REBALANCING, State.RUNNING, State.PENDING_SHUTDOWN, State.NOT_RUNNING]
 
 
+def test_a_folder_of_none_is_that_of_the_application(tmp_path: Path):
+    fill(["a"])
+    with counting().start("words", engine="local", state_dir=None, checkpoint=None) as streams:
+        streams.process_all_available()
+    assert (tmp_path / ".penstock" / "words" / "checkpoint").is_dir()
+
+
 def last_of_each_partition() -> Iterator[Any]:
     last = {record.partition: record for record in consume("words")}
     return iter(last[partition] for partition in sorted(last))

@@ -537,3 +537,23 @@ def test_steps_that_iterate_take_iterators():
     driver = TopologyTestDriver(builder.build())
     driver.pipe_input("in", "a", 1)
     assert [record.value for record in driver.read_output("out")] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("gives", "said"),
+    [
+        (lambda: fetched(), "returned an object to await, of type coroutine, and nobody awaits it"),
+        (lambda: (one for one in ()), "returned a generator, which nobody runs"),
+        (lambda: map(str, ()), "returned an iterator, of type map"),
+        (lambda: dict, "returned a class, which counts as true, and nobody makes an object of it"),
+    ],
+)
+def test_an_initializer_whose_result_is_no_value_is_refused_at_its_line(gives: Callable[[], Any], said: str):
+    with pytest.raises(TopologyError) as refused:
+        StreamsBuilder().stream("in").group_by_key().aggregate(gives, lambda key, value, all_: all_)
+    assert str(refused.value).startswith(f"aggregate at {__file__}:")
+    assert f": the initializer {said}" in str(refused.value)
+
+
+async def fetched() -> int:
+    return 1

@@ -7,7 +7,8 @@ import inspect
 from collections.abc import AsyncIterable, Callable, Generator, Iterable
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 
-from penstock.errors import ConfigError
+from penstock.calls import refuse_result
+from penstock.errors import ConfigError, TopologyError
 from penstock.plan.defaults import DEFAULT_KEY, DEFAULT_VALUE, left_open
 from penstock.plan.functions import UserFunction
 from penstock.serdes import UNSAID, Serde, WindowedSerde, of, plain_type
@@ -87,7 +88,7 @@ def aggregated_type(given: Any, adders: list[UserFunction], initializer: UserFun
         now = _said(initializer.returns())
     if before is None and not is_cogroup and initializer.call in (int, float, str):
         before = initializer.call
-    first = _first_value(initializer.call) if given is None and now is None else UNSAID
+    first = _first_type(initializer) if given is None and now is None else UNSAID
     try:
         return value_type(given, Annotated(now, before), first)
     except ConfigError:  # the initializer is a class whose objects JSON cannot create
@@ -122,10 +123,14 @@ def _type(given: Any, said: Annotated, otherwise: Serde, default: Serde) -> Serd
     return found if found == before else left_open(None, found, before)
 
 
-def _first_value(initializer: Callable[[], Any]) -> Serde:
+def _first_type(initializer: UserFunction) -> Serde:
     """The type of the initial aggregate. Errors of the initializer are reported later, when it is needed."""
     try:
-        first = initializer()
+        first = initializer.call()
+    except Exception:
+        return UNSAID
+    refuse_result(first, f"{initializer.method} at {initializer.where}: the initializer", TopologyError)
+    try:
         return UNSAID if first is None else of(type(first))
     except Exception:
         return UNSAID

@@ -42,7 +42,7 @@ def settings_of(application_id: str, given: dict[str, Any]) -> Settings:
     """Return the settings of an application. Its folder is named after the application by default."""
     loaded = Settings.load(**given)
     if loaded.state_dir is None:
-        loaded = Settings.load(**given, state_dir=Path(".penstock") / application_id)
+        loaded = Settings.load(**(given | {"state_dir": Path(".penstock") / application_id}))
     return loaded.resolved()
 
 
