@@ -258,6 +258,7 @@ class World:
         """A value that an argument may have."""
         window = Stores.persistent_window_store("kept", "1 hour", "1 minute")
         timestamped_window = Stores.persistent_timestamped_window_store("kept", "1 hour", "1 minute")
+        duplicates = Stores.persistent_window_store("kept", "1 hour", "1 minute", retain_duplicates=True)
         versioned = Stores.persistent_versioned_key_value_store("kept", "1 hour")
         every: dict[str, Any] = {
             "predicate": lambda key, value: True,
@@ -291,6 +292,8 @@ class World:
                 "kept"
             ),
             "Stores.window_store_builder.supplier": window,
+            "StreamJoined.with_this_store_supplier.supplier": duplicates,
+            "StreamJoined.with_other_store_supplier.supplier": duplicates,
             "Stores.timestamped_window_store_builder.supplier": timestamped_window,
             "Stores.session_store_builder.supplier": Stores.persistent_session_store("kept", "1 hour"),
             "Stores.versioned_key_value_store_builder.supplier": versioned,

@@ -147,6 +147,7 @@ if _TYPE_CHECKING:
         KeyValueStore,
         SessionStore,
         TimestampedBytesStore,
+        VersionedBytesStore,
         VersionedKeyValueStore,
         VersionedRecord,
         WindowStore,
@@ -297,6 +298,7 @@ __all__ = [
     "ValueAndTimestamp",
     "ValueTimestampHeaders",
     "ValueTransformerWithKey",
+    "VersionedBytesStore",
     "VersionedKeyQuery",
     "VersionedKeyValueStore",
     "VersionedRecord",
@@ -395,7 +397,8 @@ _NAMES = {
     "state.interface": "IsolationLevel StateStore StateStoreContext TopicPartition Transaction",
     "state.restoring": "StateRestoreListener",
     "state.shapes": (
-        "KeyValueStore SessionStore TimestampedBytesStore VersionedKeyValueStore VersionedRecord WindowStore"
+        "KeyValueStore SessionStore TimestampedBytesStore VersionedBytesStore VersionedKeyValueStore VersionedRecord "
+        "WindowStore"
     ),
     "state.transaction": "AbstractTransaction AbstractTransactionalStore",
     "state.wrappers": "TransactionalKeyValueStore TransactionalSegment",

@@ -39,9 +39,12 @@ _ENTERED = type(contextmanager(lambda: iter(()))())
 _OF_STORES = (
     "init", "close", "commit", "flush", "manages_offsets", "get_committed_offset", "committed_offset",
     "new_transaction",
-    "create_transaction", "put", "put_if_absent", "put_all", "delete", "get", "approximate_num_entries",
+    "create_transaction", "put", "put_if_absent", "put_all", "delete", "get", "approximate_num_entries", "remove",
 )  # fmt: skip
-_READ_BY_STORES = ("range", "reverse_range", "all", "reverse_all", "prefix_scan")
+_READ_BY_STORES = (
+    "range", "reverse_range", "all", "reverse_all", "prefix_scan", "fetch", "fetch_range", "find_sessions",
+    "find_sessions_in_range",
+)  # fmt: skip
 """Methods of stores whose results are iterated over."""
 
 

@@ -127,7 +127,7 @@ def test_a_table_is_kept_in_a_store_of_ones_own_until_another_one_is_named():
     assert (spec.name, spec.supplier, spec.in_memory) == ("own", own, False)
 
 
-def test_a_store_of_ones_own_keeps_neither_windows_nor_what_its_class_does_not():
+def test_a_store_of_ones_own_is_refused_where_its_class_is_of_another_kind():
     for windows, needed in [
         (TimeWindows.of_size_with_no_grace("1 hour"), "a window store"),
         (SlidingWindows.of_time_difference_with_no_grace("1 hour"), "a window store"),
@@ -137,7 +137,7 @@ def test_a_store_of_ones_own_keeps_neither_windows_nor_what_its_class_does_not()
         def windowed(stream: Any, windows: Any = windows) -> None:
             stream.group_by_key().windowed_by(windows).count(materialized=Materialized.as_(Own()))
 
-        says = rf"the store 'own' at .* is one of your own, which keeps one value .* needs {needed}: .*to_table"
+        says = rf"the store 'own' at .* is a key-value store, but this step needs {needed}: .* your own class extend"
         with pytest.raises(TopologyError, match=says):
             stores(windowed)
     with pytest.raises(ConfigError, match="'own' is one of your own, and cannot be made in memory"):

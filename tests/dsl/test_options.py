@@ -71,6 +71,7 @@ ARGUMENTS: dict[str, Any] = {
     "partitions": 4,
     "chain": print,
     "timeout": 9,
+    "supplier": Stores.in_memory_window_store("a-window-store", 60, 30, retain_duplicates=True),
     "operation": CloseOptions.REMAIN_IN_GROUP,
 }
 """What methods are called with, by the names of their parameters."""

@@ -10,7 +10,7 @@ import pytest
 from penstock import ConfigError, StateStoreContext, StoreError, TopicPartition
 from penstock.settings import StateSettings
 from penstock.state.kinds.key_value import KeyValueStore
-from penstock.state.kinds.user import UserStore
+from penstock.state.kinds.own.key_value import UserStore
 from penstock.state.task_context import TaskContext
 from penstock.state.task_state import TaskState
 from support.checkpoint import Checkpoint

@@ -11,7 +11,8 @@ from penstock.dsl.store_builder import (
     StoreSupplier,
     Supplier,
     WindowStoreSupplier,
-    is_own,
+    own_shape,
+    own_spec,
 )
 from penstock.dsl.stores import Stores
 from penstock.durations import Duration, to_ms
@@ -63,7 +64,7 @@ class Materialized(Options):
                 f"the store {self.store!r}: a history retention belongs to versioned stores and to no others; "
                 "use Materialized.as_versioned(name, history_retention=...)"
             )
-        if self.supplier is not None and self.kind != "persistent":
+        if self.supplier is not None and self.kind not in ("persistent", "versioned"):
             raise ConfigError(
                 f"the store {self.store!r} is one of your own, and cannot be made {self.kind.replace('_', ' ')}: its "
                 "class determines its kind"
@@ -74,8 +75,9 @@ class Materialized(Options):
         """Kept in a store of this name, in one that ``Stores`` describes, or in one of your own.
 
         Give a store of your own (docs/stores.md) by its supplier: an object with a ``name`` and a method ``get()``. For
-        each task, ``get()`` returns a new object of a class that extends ``penstock.KeyValueStore[bytes, bytes]``
-        (KIP-892). It keeps tables without windows.
+        each task, ``get()`` returns a new object of a class that extends ``KeyValueStore``, ``WindowStore``,
+        ``SessionStore``, ``VersionedKeyValueStore`` or ``VersionedBytesStore`` of bytes (KIP-892). The class must be
+        the one for the table's kind.
 
         A description from ``Stores`` decides whether the store is in memory, its retention and its segments.
 
@@ -88,8 +90,9 @@ class Materialized(Options):
         """
         if isinstance(store, str):
             return self._but(store=store, supplier=None, headers=None)
-        if is_own(store):
-            return self._but(store=store.name, supplier=store, shape=_SHAPES[KeyValueStoreSupplier], headers=None)
+        shape = own_shape(store)
+        if shape is not None:
+            return self._as_own(store, shape)
         check_type(store, Supplier, "a store", "give its name, one that Stores describes, or a supplier of your own")
         assert isinstance(store, Supplier)
         _check_for_tables(store)
@@ -100,6 +103,21 @@ class Materialized(Options):
             shape=_SHAPES.get(type(store)),
             supplier=None,
             headers=NONE_KEPT if getattr(store, "with_headers", False) else None,
+            retention_ms=spec.get("retention", self.retention_ms),
+            history_retention_ms=spec.get("history_retention"),
+            segment_interval_ms=spec.get("segment_interval") or self.segment_interval_ms,
+        )
+
+    def _as_own(self, supplier: Any, shape: str) -> Materialized:
+        spec = own_spec(supplier, shape)
+        if spec.get("retain_duplicates"):
+            raise _keeps_duplicates(supplier.name)
+        return self._but(
+            store=supplier.name,
+            supplier=supplier,
+            kind=spec.get("kind", "persistent"),
+            shape=_OWN_SHAPES[shape],
+            headers=None,
             retention_ms=spec.get("retention", self.retention_ms),
             history_retention_ms=spec.get("history_retention"),
             segment_interval_ms=spec.get("segment_interval") or self.segment_interval_ms,
@@ -197,6 +215,12 @@ _SHAPES: dict[type, str] = {
     WindowStoreSupplier: "timestamped_window",
     SessionStoreSupplier: "session",
 }
+_OWN_SHAPES = {
+    "key_value": "timestamped_key_value",
+    "window": "timestamped_window",
+    "session": "session",
+    "versioned": None,
+}
 _SHAPES_OF_WINDOWS = (_SHAPES[WindowStoreSupplier], _SHAPES[SessionStoreSupplier])
 
 
@@ -207,10 +231,14 @@ def _check_for_tables(store: Supplier) -> None:
             "Stores.in_memory_key_value_store(name), or read and write the map in a processor"
         )
     if isinstance(store, WindowStoreSupplier) and store.retain_duplicates:
-        raise ConfigError(
-            f"the store {store.name!r} keeps duplicates, and a windowed table has one row for a key and window; "
-            "describe it without retain_duplicates"
-        )
+        raise _keeps_duplicates(store.name)
+
+
+def _keeps_duplicates(store: str) -> ConfigError:
+    return ConfigError(
+        f"the store {store!r} keeps duplicates, and a windowed table has one row for a key and window; describe it "
+        "without retain_duplicates"
+    )
 
 
 def materialized_of(given: Materialized | None, store: str | Materialized | None) -> Materialized | None:

@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 from penstock.calls import why_store_unusable
-from penstock.errors import TopologyError
+from penstock.durations import to_ms
+from penstock.errors import ConfigError, TopologyError
 from penstock.plan.functions import caller, refuse_unusable
 from penstock.plan.names import check_name
 from penstock.plan.node import ROWS, StoreSpec
@@ -200,6 +201,10 @@ class StoreBuilder:
         """
         return replace(self, logging=False, log_config={})
 
+    @property
+    def _own_spec(self) -> dict[str, Any]:
+        return own_spec(self.supplier, self.shape.removeprefix("timestamped_"))
+
     @cached_property
     def spec(self) -> StoreSpec:
         """The store as the topology describes it."""
@@ -213,25 +218,73 @@ class StoreBuilder:
             shape=self.shape,
             supplier=None if isinstance(self.supplier, Supplier) else self.supplier,
             headers=ROWS if self.with_headers else None,
-            **(self.supplier.spec if isinstance(self.supplier, Supplier) else {}),
+            **(self.supplier.spec if isinstance(self.supplier, Supplier) else self._own_spec),
         )
 
 
-def is_own(supplier: Any) -> bool:
-    """True if it creates stores of a user's own kind.
+def own_shape(supplier: Any) -> str | None:
+    """The shape of the stores that a user's own supplier creates; None if it is no such supplier.
 
     Raises:
         ConfigError: these cannot have its name.
         TopologyError: a method of them has to be awaited or iterated over, and nobody does.
     """
     if isinstance(supplier, Supplier) or not isinstance(supplier, StoreSupplier) or not callable(supplier.get):
-        return False
+        return None
     refuse_unusable(supplier.get, "a supplier of stores", caller())
     check_name(supplier.name)
     made = supplier.get()
     if why := why_store_unusable(made):
         raise TopologyError(f"the store {supplier.name!r} at {caller()}: of {type(made).__name__} {why}")
-    return True
+    return str(getattr(made, "store_shape", "key_value"))
+
+
+def facts_of(supplier: Supplier | StoreSupplier) -> dict[str, Any]:
+    """The fields of a ``StoreSpec`` that a supplier tells."""
+    if isinstance(supplier, Supplier):
+        return supplier.spec
+    return own_spec(supplier, own_shape(supplier) or "key_value")
+
+
+def own_spec(supplier: Any, shape: str) -> dict[str, Any]:
+    """The fields of a ``StoreSpec`` that a user's own supplier tells, under the names that Kafka Streams gives them.
+
+    Raises:
+        ConfigError: one of them is missing or has a wrong type.
+    """
+    if shape == "versioned":
+        return {
+            "kind": "versioned",
+            "history_retention": to_ms(_told(supplier, "history_retention_ms"), "the history retention"),
+            "segment_interval": _told_ms(supplier, "segment_interval_ms"),
+        }
+    if shape not in ("window", "session"):
+        return {}
+    found = {
+        "retention": to_ms(_told(supplier, "retention_period"), "the retention period"),
+        "segment_interval": _told_ms(supplier, "segment_interval_ms"),
+    }
+    if shape == "window":
+        found["window_size"] = to_ms(_told(supplier, "window_size"), "the window size")
+        found["retain_duplicates"] = bool(_told(supplier, "retain_duplicates", False))
+    return found
+
+
+def _told_ms(supplier: Any, fact: str) -> int | None:
+    given = _told(supplier, fact, None)
+    return None if given is None else to_ms(given, fact)
+
+
+def _told(supplier: Any, fact: str, default: Any = ...) -> Any:
+    """A fact of a supplier: an attribute, or a method as in Kafka Streams."""
+    given = getattr(supplier, fact, default)
+    given = given() if callable(given) else given
+    if given is ...:
+        raise ConfigError(
+            f"the store {supplier.name!r}: its supplier {type(supplier).__name__} does not tell its {fact}. Give the "
+            f"class an attribute {fact}, such as {fact} = 86_400_000 or '1 day'. Nothing was started"
+        )
+    return given
 
 
 def _kind(in_memory: bool) -> str:

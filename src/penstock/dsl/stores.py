@@ -11,7 +11,7 @@ from penstock.dsl.store_builder import (
     StoreBuilder,
     VersionedStoreSupplier,
     WindowStoreSupplier,
-    is_own,
+    own_shape,
 )
 from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError
@@ -305,16 +305,27 @@ _SUPPLIERS: dict[str, tuple[type, str]] = {
 
 def _builder(supplier: Any, shape: str, key: Any, value: Any, with_headers: bool = False) -> StoreBuilder:
     wanted, example = _SUPPLIERS[shape]
-    may_be_own = wanted is KeyValueStoreSupplier and not with_headers
-    if not isinstance(supplier, wanted) and not (may_be_own and is_own(supplier)):
-        own = (
-            ", or one of your own, with a name and a get()" if may_be_own else "; a store of your own keeps keys alone"
-        )
+    is_own = not with_headers and own_shape(supplier) == shape.removeprefix("timestamped_")
+    if not isinstance(supplier, wanted) and not is_own:
+        own = f", or one of your own, with a name and a get() that returns a {_OWN_CLASSES[shape]}"
         raise ConfigError(
-            f"{shape}_store_{'with_headers_' if with_headers else ''}builder takes a supplier, such as {example}{own}; "
-            f"got {show(supplier)} of type {type(supplier).__name__}"
+            f"{shape}_store_{'with_headers_' if with_headers else ''}builder takes a supplier, such as {example}"
+            f"{'' if with_headers else own}; got {show(supplier)} of type {type(supplier).__name__}"
         )
-    return StoreBuilder(supplier, shape, of(key, "key"), of(value, "value"), with_headers=with_headers)
+    made = StoreBuilder(supplier, shape, of(key, "key"), of(value, "value"), with_headers=with_headers)
+    assert made.spec  # which says what is missing
+    return made
+
+
+_OWN_CLASSES = {
+    "key_value": "penstock.KeyValueStore",
+    "timestamped_key_value": "penstock.KeyValueStore",
+    "versioned": "penstock.VersionedKeyValueStore",
+    "window": "penstock.WindowStore",
+    "timestamped_window": "penstock.WindowStore",
+    "session": "penstock.SessionStore",
+}
+"""By store shape: what a store of one's own extends."""
 
 
 def _versioned(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.dsl.store_builder import StoreSupplier, Supplier, WindowStoreSupplier, facts_of, own_shape
 from penstock.errors import ConfigError
+from penstock.messages import show
 from penstock.plan.names import check_name
 from penstock.plan.options import Options, option, types_given
 from penstock.serdes import Serde, of
@@ -27,6 +29,8 @@ class StreamJoined(Options):
     key: Serde | None = None
     value: Serde | None = None
     other_value: Serde | None = None
+    this_supplier: Supplier | StoreSupplier | None = field(default=None, repr=False)
+    other_supplier: Supplier | StoreSupplier | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -71,6 +75,41 @@ class StreamJoined(Options):
         return self._but(store=check_name(store))
 
     @option
+    def with_this_store_supplier(self, supplier: WindowStoreSupplier | StoreSupplier) -> StreamJoined:
+        """Keep the left side's records in this window store: one of ``Stores`` with ``retain_duplicates``, or one of
+        your own (docs/stores.md). Its window size and retention must be those of the join.
+
+        Raises:
+            ConfigError: it is no window store, or does not retain duplicates.
+
+        >>> from penstock import Stores
+        >>> clicks = Stores.in_memory_window_store("clicks", "1 hour", "10 minutes", retain_duplicates=True)
+        >>> StreamJoined().with_this_store_supplier(clicks).this_supplier.name
+        'clicks'
+        """
+        return self._but(this_supplier=_checked(supplier))
+
+    @option
+    def with_other_store_supplier(self, supplier: WindowStoreSupplier | StoreSupplier) -> StreamJoined:
+        """Keep the right side's records in this window store; see ``with_this_store_supplier``."""
+        return self._but(other_supplier=_checked(supplier))
+
+    @option
     def in_memory(self) -> StreamJoined:
         """Keep the records of both sides in memory, with the same changelog."""
         return self._but(kind="in_memory")
+
+
+def _checked(supplier: Any) -> Any:
+    if not isinstance(supplier, WindowStoreSupplier) and own_shape(supplier) != "window":
+        raise ConfigError(
+            "a stream-stream join keeps its records in window stores: give Stores.persistent_window_store(name, "
+            "retention_period, window_size, retain_duplicates=True), or a supplier of your own whose get() returns a "
+            f"penstock.WindowStore; got {show(supplier)} of type {type(supplier).__name__}"
+        )
+    if not facts_of(supplier)["retain_duplicates"]:
+        raise ConfigError(
+            f"the store {supplier.name!r} of a stream-stream join must keep every record of a key and time: let its "
+            "supplier say retain_duplicates=True"
+        )
+    return supplier

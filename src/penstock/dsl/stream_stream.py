@@ -8,8 +8,10 @@ from typing import Any
 from penstock.dsl.graph import Handle, StreamHandle
 from penstock.dsl.joins import JOINER, METHODS, check_sides
 from penstock.dsl.results import joined_type
+from penstock.dsl.store_builder import StoreSupplier, Supplier, facts_of
 from penstock.dsl.stream_joined import StreamJoined
 from penstock.dsl.windows import JoinWindows
+from penstock.errors import ConfigError
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller, check_type, user_function
 from penstock.plan.names import check_name
@@ -65,9 +67,16 @@ class _Side:
         self.value = value
         self.node = stream.for_join(repartition, key, value)
 
-    def window(self, name: str, store: str, kind: str, windows: JoinWindows) -> nodes.JoinWindow:
+    def window(
+        self, name: str, store: str, kind: str, windows: JoinWindows, supplier: Supplier | StoreSupplier | None
+    ) -> nodes.JoinWindow:
         """The step that stores this side's records."""
-        spec = StoreSpec(name=store, named_by_user=False, kind=kind, caching=False, key=self.key, value=self.value)
+        facts: dict[str, Any] = {"kind": kind}
+        if supplier is not None:
+            store, facts = supplier.name, _facts(supplier, windows)
+        spec = StoreSpec(
+            name=store, named_by_user=supplier is not None, caching=False, key=self.key, value=self.value, **facts
+        )
         node = nodes.JoinWindow(
             name=name, parents=(self.node,), where=caller(), windows=windows, value=self.value, store=spec
         )
@@ -88,8 +97,11 @@ def _node(
     stores = this_made, other_made
     if given.store is not None:
         stores = check_name(given.store + this_suffix), check_name(given.store + other_suffix)
-    left = one.window(windowed[0], f"{stores[0]}-store", given.kind, windows)
-    right = other.window(windowed[1], f"{stores[1]}-store", given.kind, windows)
+    this, that = given.this_supplier, given.other_supplier
+    if this is not None and that is not None and this.name == that.name:
+        raise ConfigError(f"both stores of a join are called {this.name!r}; give each its own name")
+    left = one.window(windowed[0], f"{stores[0]}-store", given.kind, windows, this)
+    right = other.window(windowed[1], f"{stores[1]}-store", given.kind, windows, that)
     return nodes.StreamJoin(
         name=merge,
         parents=(one.node, other.node),
@@ -105,6 +117,22 @@ def _node(
         value=value,
         store=_waiting(kind, given, this_made),
     )
+
+
+def _facts(supplier: Supplier | StoreSupplier, windows: JoinWindows) -> dict[str, Any]:
+    """What a supplier tells of a side's store, which must be what the join's windows need, as in Kafka Streams."""
+    told = facts_of(supplier)
+    size, retention = windows.size_ms, windows.size_ms + windows.grace_period_ms
+    if (told["window_size"], told["retention"]) != (size, retention):
+        raise ConfigError(
+            f"the store {supplier.name!r} has windows of {told['window_size']} ms and a retention of "
+            f"{told['retention']} ms, but the join at {caller()} needs {size} ms and {retention} ms: give its supplier "
+            "this window size and this retention period"
+        )
+    return {
+        "kind": told.get("kind", "persistent"),
+        "supplier": None if isinstance(supplier, Supplier) else supplier,
+    }
 
 
 def _waiting(kind: str, given: StreamJoined, this_made: str) -> StoreSpec | None:

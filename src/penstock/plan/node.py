@@ -40,8 +40,9 @@ class StoreSpec:
     history_retention: int | None = None
     segment_interval: int | None = None
     shape: str | None = None
-    """``key_value``, ``timestamped_key_value``, ``window``, ``timestamped_window``, ``session`` or ``versioned``; None
-    if the step creates the store itself and so decides."""
+    """``key_value``, ``timestamped_key_value``, ``window``, ``timestamped_window``, ``session``, ``versioned``, or
+    ``direct`` for a store of any class that processors get as it is; None if the step creates the store itself and so
+    decides."""
     max_entries: int | None = None
     """The most entries that it keeps; it then evicts the least recently used ones. None for any number."""
     window_size: int | None = None

@@ -11,9 +11,11 @@ from penstock.calls import why_methods_unusable
 from penstock.errors import TopologyError
 from penstock.messages import show
 from penstock.plan.functions import UserFunction, accepts, caller, refuse_unusable
+from penstock.plan.names import check_name
 from penstock.plan.node import StoreSpec
 from penstock.processor import Processor, ProcessorContext
 from penstock.record import Record
+from penstock.serdes import BYTES
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,32 @@ def own_stores(supplier: Any) -> Sequence[Any]:
     return (stores() or ()) if callable(stores) and not isinstance(supplier, type) else ()
 
 
+class Direct:
+    """Gives stores of any class: what a user's builder builds, or a supplier gives."""
+
+    def __init__(self, given: Any):
+        self.name: str = given.name() if callable(given.name) else given.name
+        self.given = given
+
+    def get(self) -> Any:
+        """A new store."""
+        make = getattr(self.given, "build", None)
+        return make() if callable(make) else self.given.get()
+
+
+def direct_spec(given: Any) -> StoreSpec | None:
+    """The store of a user's own builder or supplier, which processors get as it is; None if it is neither."""
+    if isinstance(given, type) or not hasattr(given, "name"):
+        return None
+    if not callable(getattr(given, "build", None)) and not callable(getattr(given, "get", None)):
+        return None
+    supplier = Direct(given)
+    check_name(supplier.name)
+    return StoreSpec(
+        name=supplier.name, named_by_user=True, key=BYTES, value=BYTES, shape="direct", supplier=supplier, caching=False
+    )
+
+
 def checked_builder(builder: Any, known: dict[str, Any], what: str) -> StoreSpec:
     """Return the store of a builder, and add it to ``known``.
 
@@ -158,9 +186,12 @@ def checked_builder(builder: Any, known: dict[str, Any], what: str) -> StoreSpec
     """
     spec = getattr(builder, "spec", None)
     if not isinstance(spec, StoreSpec):
+        spec = direct_spec(builder)
+    if spec is None:
         raise TopologyError(
             f"{what} at {caller()} takes the builder of a store, such as Stores.key_value_store_builder("
-            f"Stores.persistent_key_value_store('counts'), str, int); got {builder!r} of type {type(builder).__name__}"
+            "Stores.persistent_key_value_store('counts'), str, int), or an object with a name whose build() or get() "
+            f"returns a store of your own; got {builder!r} of type {type(builder).__name__}"
         )
     if known.setdefault(spec.name, builder) != builder:
         raise TopologyError(

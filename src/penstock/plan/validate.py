@@ -292,17 +292,10 @@ def _shapes_of_stores(facts: TableFacts) -> None:
         needed = node.keeps.needs
         if needed is None:
             continue  # the user's processor decides what to put there
-        if spec.supplier is not None and needed != "a key-value store":
-            raise TopologyError(
-                f"the store {spec.name!r} at {node.where} is one of your own, which keeps one value for each key, but "
-                f"this step needs {needed}: give a name, or a store from Stores. Its results can go into your own "
-                "store afterwards, with to_stream(mapper).to_table(...), under keys that include the window. Nothing "
-                "was started"
-            )
         if spec.shape is not None and _DESCRIBED[spec.shape] != needed:
             raise TopologyError(
                 f"the store {spec.name!r} at {node.where} is {_DESCRIBED[spec.shape]}, but this step needs {needed}: "
-                "take such a store from Stores, or give only the store's name"
+                "take such a store from Stores, give only the store's name, or let your own class extend the right one"
             )
 
 

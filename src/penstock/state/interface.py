@@ -100,6 +100,8 @@ class StateStoreContext:
         self.app_configs = app_configs
         self.restore_callbacks: dict[str, RestoreCallback] = {}
         """By the names of stores."""
+        self.change_logs: dict[str, RestoreCallback] = {}
+        """What logs the changes of stores that do so themselves, by their names."""
 
     @property
     def partition(self) -> int:
@@ -111,6 +113,23 @@ class StateStoreContext:
         """The level of every transaction of the task's stores: ``READ_COMMITTED`` if the application processes exactly
         once, otherwise ``READ_UNCOMMITTED``."""
         return IsolationLevel.of(self.app_configs.get("processing_guarantee", "exactly_once"))
+
+    def log_change(self, root: StateStore, key: bytes, value: bytes | None) -> None:
+        """Log a change of a store whose rows Penstock does not know, while a processor works; None for a deletion.
+
+        The last value of each key belongs to the task's commit. A store that lacks it receives it by the callback that
+        it has registered: at a start, and after a rollback, which undoes what was logged.
+
+        Raises:
+            StoreError: Penstock logs the changes of this store itself.
+        """
+        log = self.change_logs.get(root.name)
+        if log is None:
+            raise StoreError(
+                f"the store {root.name!r} logs a change, but Penstock does that for it: put writes the changelog. "
+                "Leave log_change out. Nothing was logged"
+            )
+        log(key, value)
 
     def register(self, root: StateStore, restore_callback: RestoreCallback | None = None) -> None:
         """Register a callback that receives restored rows; without one, restored rows are passed to ``put``."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from penstock.durations import MAX_MS
 from penstock.record import SessionKey, Windowed
@@ -51,6 +51,9 @@ class KeyValueStore(StateStore, Generic[K, V]):
     >>> words.delete(b"ant"), list(words.reverse_all()), list(words.prefix_scan(b"a"))
     (b'2', [(b'bee', b'1'), (b'asp', b'3')], [(b'asp', b'3')])
     """
+
+    store_shape: ClassVar[str] = "key_value"
+    """Which of the suppliers and builders take it."""
 
     @abstractmethod
     def put(self, key: K, value: V | None) -> None:
@@ -121,6 +124,8 @@ class TimestampedBytesStore:
 class WindowStore(StateStore, Generic[K, V]):
     """Values of keys and windows; a window is identified by its start. ``Stores`` lists the available ones.
 
+    Your own class has ``put``, ``fetch`` and ``fetch_range``, and the methods of every store.
+
     Times are in milliseconds, both ends of a range included.
 
     >>> from penstock import StreamsBuilder, TimeWindows
@@ -134,6 +139,9 @@ class WindowStore(StateStore, Generic[K, V]):
     >>> counts.get("a", 10), list(counts.fetch("a", 0, 20))
     (2, [(10, 2)])
     """
+
+    store_shape: ClassVar[str] = "window"
+    """Which of the suppliers and builders take it."""
 
     @abstractmethod
     def put(self, key: K, value: V | None, window_start: int) -> None:
@@ -149,15 +157,15 @@ class WindowStore(StateStore, Generic[K, V]):
     ) -> Iterator[tuple[Windowed[K], V]]:
         """Window and value of all keys with ``low <= key <= high`` (None: no bound) that begin in a range of time."""
 
-    @abstractmethod
     def backward_fetch(self, key: K, time_from: int = 0, time_to: int = MAX_MS) -> Iterator[tuple[int, V]]:
         """The windows of ``fetch``, backwards."""
+        return reversed(list(self.fetch(key, time_from, time_to)))
 
-    @abstractmethod
     def backward_fetch_range(
         self, low: K | None = None, high: K | None = None, time_from: int = 0, time_to: int = MAX_MS
     ) -> Iterator[tuple[Windowed[K], V]]:
         """The windows of ``fetch_range``, backwards."""
+        return reversed(list(self.fetch_range(low, high, time_from, time_to)))
 
     def get(self, key: K, window_start: int) -> V | None:
         """The value of one window of a key; None if it has none."""
@@ -183,6 +191,8 @@ class WindowStore(StateStore, Generic[K, V]):
 class SessionStore(StateStore, Generic[K, V]):
     """Aggregates of sessions; a session is identified by its key and the times of its first and last record.
 
+    Your own class has ``put``, ``find_sessions`` and ``find_sessions_in_range``, and the methods of every store.
+
     Times are in milliseconds, both ends of a session included.
 
     >>> from penstock import SessionWindows, StreamsBuilder
@@ -196,6 +206,9 @@ class SessionStore(StateStore, Generic[K, V]):
     [(SessionKey(key='a', start=3, end=9), 2)]
     """
 
+    store_shape: ClassVar[str] = "session"
+    """Which of the suppliers and builders take it."""
+
     @abstractmethod
     def put(self, session: SessionKey, aggregate: V | None) -> None:
         """Write the aggregate of a session; None removes it."""
@@ -206,11 +219,12 @@ class SessionStore(StateStore, Generic[K, V]):
     ) -> Iterator[tuple[SessionKey, V]]:
         """The sessions of a key with ``end >= earliest_end`` and ``start <= latest_start``, by end and start."""
 
-    @abstractmethod
     def backward_find_sessions(
         self, key: K, earliest_end: int = 0, latest_start: int = MAX_MS
     ) -> Iterator[tuple[SessionKey, V]]:
         """The sessions of ``find_sessions``, backwards."""
+        every: list[tuple[SessionKey, V]] = list(self.find_sessions(key, earliest_end, latest_start))
+        return iter(every[::-1])
 
     @abstractmethod
     def find_sessions_in_range(
@@ -219,11 +233,12 @@ class SessionStore(StateStore, Generic[K, V]):
         """The sessions of all keys with ``low <= key <= high`` (None: no bound) in the same time range as in
         ``find_sessions``."""
 
-    @abstractmethod
     def backward_find_sessions_in_range(
         self, low: K | None = None, high: K | None = None, earliest_end: int = 0, latest_start: int = MAX_MS
     ) -> Iterator[tuple[SessionKey, V]]:
         """The sessions of ``find_sessions_in_range``, backwards."""
+        every: list[tuple[SessionKey, V]] = list(self.find_sessions_in_range(low, high, earliest_end, latest_start))
+        return iter(every[::-1])
 
     def find_sessions_to_merge(
         self, key: K, earliest_session_end_time: int, latest_session_start_time: int
@@ -284,6 +299,9 @@ class VersionedKeyValueStore(StateStore, Generic[K, V]):
     VersionedRecord(value=3, timestamp=1000, valid_to=2000)
     """
 
+    store_shape: ClassVar[str] = "versioned"
+    """Which of the suppliers and builders take it."""
+
     VALID_TO_UNDEFINED = -1
     """The result of ``put`` for the latest version."""
     NOT_PUT = -(2**63)
@@ -309,3 +327,34 @@ class VersionedKeyValueStore(StateStore, Generic[K, V]):
     @abstractmethod
     def delete(self, key: K, timestamp: int) -> VersionedRecord[V] | None:
         """Delete a key from a time on; return the version that was valid at that time."""
+
+
+class VersionedBytesStore(KeyValueStore[bytes, bytes], TimestampedBytesStore):
+    """A versioned store of bytes, as a supplier of your own gives it (KIP-914). ``VersionedKeyValueStore[bytes,
+    bytes]`` is the other form, whose reads give ``VersionedRecord``s.
+
+    What it returns has 8 bytes of timestamp, big endian, before the value.
+
+    >>> class Prices(VersionedBytesStore):
+    ...     "Has put, get and delete, and the methods of every store."
+    """
+
+    store_shape: ClassVar[str] = "versioned"
+    """Which of the suppliers and builders take it."""
+
+    @abstractmethod
+    def put(self, key: bytes, value: bytes | None, timestamp: int) -> int:  # type: ignore[override]
+        """Write a version, valid from a time on; None is a deletion at this time. The result is that of
+        ``VersionedKeyValueStore.put``."""
+
+    @abstractmethod
+    def get(self, key: bytes, as_of: int | None = None) -> bytes | None:
+        """The latest version of a key, or the one that was valid at a time, or None."""
+
+    @abstractmethod
+    def delete(self, key: bytes, timestamp: int) -> bytes | None:  # type: ignore[override]
+        """Delete a key from a time on; return the version that was valid at that time."""
+
+    def range(self, low: bytes | None = None, high: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Not needed of a versioned store."""
+        raise NotImplementedError

@@ -15,9 +15,109 @@ from penstock.state.shapes import KeyValueStore
 
 K = TypeVar("K")
 V = TypeVar("V")
+S = TypeVar("S", bound=StateStore)
 
 
-class TransactionalKeyValueStore(KeyValueStore[K, V], Generic[K, V]):
+class InTransactions(StateStore, Generic[S]):
+    """A store of any kind with its current transaction, in which it is read and written; the store itself if it has
+    none."""
+
+    def __init__(self, store: S):
+        self.wrapped = store
+        self._transaction: S | None = None
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The name of the store."""
+        return self.wrapped.name
+
+    @property
+    def persistent(self) -> bool:
+        """Whether the store is."""
+        return self.wrapped.persistent
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be read and written."""
+        return self._transaction is not None and self.wrapped.is_open
+
+    @property
+    def isolation_level(self) -> IsolationLevel:
+        """How much its reads see of other transactions; without transactions, they see all writes."""
+        return getattr(self.transaction, "isolation_level", IsolationLevel.READ_UNCOMMITTED)
+
+    @property
+    def transaction(self) -> S:
+        """The current transaction; the store itself if it has no transactions."""
+        if self._transaction is None:
+            raise StoreError(
+                f"the store {self.name!r} is not open: call init(context, root) before it is read or written. Nothing "
+                "was written"
+            )
+        return self._transaction
+
+    def init(self, context: StateStoreContext, root: StateStore) -> None:
+        """Open the store, and begin its first transaction."""
+        self.wrapped.init(context, root)
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin the first transaction of a store that is open already.
+
+        Raises:
+            StoreError: a method of the transaction is a coroutine or a generator, which has no effect.
+        """
+        transaction = self.wrapped.new_transaction()
+        if why := why_store_unusable(transaction):
+            raise StoreError(
+                f"the store {self.name!r}: of its transaction {type(transaction).__name__} {why}. Nothing was written"
+            )
+        self._transaction = cast(S, transaction)
+
+    def commit(self, changelog_offsets: ChangelogOffsets) -> None:
+        """Commit the transaction with these offsets, and begin the next one."""
+        done = self.transaction
+        done.commit(changelog_offsets)
+        self._transaction = cast(S, done.new_transaction())
+
+    def rollback(self) -> None:
+        """Undo the writes of the transaction, and begin the next one; does nothing without transactions."""
+        done = self.transaction
+        if done is not self.wrapped:
+            done.close()
+            self._transaction = cast(S, done.new_transaction())
+
+    def close(self) -> None:
+        """Roll back, and close the store."""
+        if self._transaction is not None and self._transaction is not self.wrapped:
+            self._transaction.close()
+        self._transaction = None
+        self.wrapped.close()
+
+    def manages_offsets(self) -> bool:
+        """Whether the store does."""
+        return self.wrapped.manages_offsets()
+
+    def get_committed_offset(self, topic_partition: TopicPartition) -> int | None:
+        """The committed offset of the store."""
+        return self.wrapped.get_committed_offset(topic_partition)
+
+    def new_transaction(self) -> StateStore:
+        """Another transaction beside the current one."""
+        return self.wrapped.new_transaction()
+
+    @property
+    def approximate_num_uncommitted_entries(self) -> int:
+        """The number of records that the current transaction would write."""
+        return self.transaction.approximate_num_uncommitted_entries
+
+    @property
+    def approximate_num_uncommitted_bytes(self) -> int:
+        """The bytes of memory that the end of the current transaction would free."""
+        return self.transaction.approximate_num_uncommitted_bytes
+
+
+class TransactionalKeyValueStore(InTransactions[KeyValueStore[K, V]], KeyValueStore[K, V], Generic[K, V]):
     """A key-value store whose reads and writes go through its current transaction.
 
     ``init`` begins the first transaction, ``commit`` and ``rollback`` begin the next one. With a store without
@@ -61,100 +161,6 @@ class TransactionalKeyValueStore(KeyValueStore[K, V], Generic[K, V]):
     Args:
         store: a key-value store; one that extends ``AbstractTransactionalStore``, or any other.
     """
-
-    def __init__(self, store: KeyValueStore[K, V]):
-        self.wrapped = store
-        self._transaction: KeyValueStore[K, V] | None = None
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """The name of the store."""
-        return self.wrapped.name
-
-    @property
-    def persistent(self) -> bool:
-        """Whether the store is."""
-        return self.wrapped.persistent
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it can be read and written."""
-        return self._transaction is not None and self.wrapped.is_open
-
-    @property
-    def isolation_level(self) -> IsolationLevel:
-        """How much its reads see of other transactions; without transactions, they see all writes."""
-        return getattr(self.transaction, "isolation_level", IsolationLevel.READ_UNCOMMITTED)
-
-    @property
-    def transaction(self) -> KeyValueStore[K, V]:
-        """The current transaction; the store itself if it has no transactions."""
-        if self._transaction is None:
-            raise StoreError(
-                f"the store {self.name!r} is not open: call init(context, root) before it is read or written. Nothing "
-                "was written"
-            )
-        return self._transaction
-
-    def init(self, context: StateStoreContext, root: StateStore) -> None:
-        """Open the store, and begin its first transaction."""
-        self.wrapped.init(context, root)
-        self.begin()
-
-    def begin(self) -> None:
-        """Begin the first transaction of a store that is open already.
-
-        Raises:
-            StoreError: a method of the transaction is a coroutine or a generator, which has no effect.
-        """
-        transaction = self.wrapped.new_transaction()
-        if why := why_store_unusable(transaction):
-            raise StoreError(
-                f"the store {self.name!r}: of its transaction {type(transaction).__name__} {why}. Nothing was written"
-            )
-        self._transaction = cast("KeyValueStore[K, V]", transaction)
-
-    def commit(self, changelog_offsets: ChangelogOffsets) -> None:
-        """Commit the transaction with these offsets, and begin the next one."""
-        done = self.transaction
-        done.commit(changelog_offsets)
-        self._transaction = cast("KeyValueStore[K, V]", done.new_transaction())
-
-    def rollback(self) -> None:
-        """Undo the writes of the transaction, and begin the next one; does nothing without transactions."""
-        done = self.transaction
-        if done is not self.wrapped:
-            done.close()
-            self._transaction = cast("KeyValueStore[K, V]", done.new_transaction())
-
-    def close(self) -> None:
-        """Roll back, and close the store."""
-        if self._transaction is not None and self._transaction is not self.wrapped:
-            self._transaction.close()
-        self._transaction = None
-        self.wrapped.close()
-
-    def manages_offsets(self) -> bool:
-        """Whether the store does."""
-        return self.wrapped.manages_offsets()
-
-    def get_committed_offset(self, topic_partition: TopicPartition) -> int | None:
-        """The committed offset of the store."""
-        return self.wrapped.get_committed_offset(topic_partition)
-
-    def new_transaction(self) -> StateStore:
-        """Another transaction beside the current one."""
-        return self.wrapped.new_transaction()
-
-    @property
-    def approximate_num_uncommitted_entries(self) -> int:
-        """The number of records that the current transaction would write."""
-        return self.transaction.approximate_num_uncommitted_entries
-
-    @property
-    def approximate_num_uncommitted_bytes(self) -> int:
-        """The bytes of memory that the end of the current transaction would free."""
-        return self.transaction.approximate_num_uncommitted_bytes
 
     def put(self, key: K, value: V | None) -> None:
         """Write a value in the transaction; None deletes."""

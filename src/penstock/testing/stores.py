@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from heapq import merge
 from inspect import signature
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, cast
 
 from penstock.arrays import binary, partitions
 from penstock.engine.lowering.processors import new_view
@@ -21,6 +21,7 @@ from penstock.query.stores import AnyView
 from penstock.record import AggregationWithHeaders, SessionKey, ValueAndTimestamp, ValueTimestampHeaders, Windowed
 from penstock.serdes import Serde, WindowedSerde
 from penstock.state.interface import IsolationLevel
+from penstock.state.kinds.own.direct import DirectStore
 from penstock.state.kinds.segments import SegmentedStore
 from penstock.state.records.session import SessionRecords
 from penstock.state.records.versioned import VersionedRecords
@@ -280,11 +281,17 @@ class StoreAccess(KafkaNames):
         return _with_writes(view, self._writable(name)) if is_writable else view
 
     def get_state_store(self, name: str) -> DriverStore:
-        """A store as its processors have it: to read and to write, values with timestamps where it keeps them.
+        """A store as its processors have it: to read and to write, values with timestamps where it keeps them. A store
+        of your own class that was added as it is comes as the object itself, that of the first task.
 
         Raises:
             ConfigError: there is no such store.
         """
+        self._view(name)  # raises if it does not exist
+        for _, state, _ in self._tasks:
+            store = state.stores.get(name)
+            if isinstance(store, DirectStore):
+                return cast(DriverStore, store.handed)
         return self._writable(name, form=_AS_KEPT)
 
     def get_key_value_store(self, name: str) -> DriverStore:

@@ -17,9 +17,9 @@ from penstock.serdes import Serde, pair
 from penstock.state.kinds.buffer import TimeOrderedBuffer
 from penstock.state.kinds.deduplication import DeduplicationStore
 from penstock.state.kinds.join_window import WaitingStore
+from penstock.state.kinds.own.store import OwnStore
 from penstock.state.kinds.segments import SegmentedStore
 from penstock.state.kinds.subscription import SubscriptionStore, split_keys
-from penstock.state.kinds.user import UserStore
 from penstock.state.kinds.versioned.store import VersionedStore
 from penstock.state.store import StateStore
 
@@ -59,7 +59,7 @@ def placings_of(topology: Topology, sub: SubTopology) -> dict[str, Placing]:
     nodes_of = {facts.stores[part.node].name: part.node for part in sub.parts if part.node in facts.stores}
     found = {}
     for store in stores_of(sub, facts):
-        if store.name in everywhere or isinstance(store, UserStore):
+        if store.name in everywhere or isinstance(store, OwnStore):
             continue
         node = nodes_of.get(store.name)
         kept, key = (Kept(), facts.added[store.name].key) if node is None else (node.keeps, node.partition_key)

@@ -20,10 +20,10 @@ from penstock.state.kinds.duplicates import DuplicateWindowStore
 from penstock.state.kinds.join_window import JoinWindowStore, WaitingStore
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.lru import LruStore
+from penstock.state.kinds.own.store import OwnStore
 from penstock.state.kinds.session import SessionStore
 from penstock.state.kinds.sliding import SlidingStore
 from penstock.state.kinds.subscription import SubscriptionStore
-from penstock.state.kinds.user import UserStore
 from penstock.state.kinds.versioned.store import VersionedStore
 from penstock.state.kinds.window import WindowStore
 from penstock.state.store import StateStore
@@ -107,8 +107,8 @@ def _formats(topology: Topology, sub: SubTopology) -> Iterator[tuple[str, StoreF
 
 
 def _kind(store: StateStore) -> type[StateStore]:
-    """Return its class. A user's own store is read from Penstock's copy of the rows, which is a key-value store."""
-    return KeyValueStore if isinstance(store, UserStore) else type(store)
+    """Return its class. A user's own store is read from Penstock's copy of the rows."""
+    return store.copied_as if isinstance(store, OwnStore) else type(store)
 
 
 def _format(store: StateStore, node: Node | None, spec: StoreSpec, sub: int, is_everywhere: bool) -> StoreFormat:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from penstock.plan.kept import (
     Kept,
@@ -29,14 +29,26 @@ from penstock.state.kinds.duplicates import DuplicateWindowStore
 from penstock.state.kinds.join_window import JoinWindowStore, WaitingStore
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.lru import LruStore
+from penstock.state.kinds.own.direct import DirectStore
+from penstock.state.kinds.own.key_value import UserStore
+from penstock.state.kinds.own.timed import (
+    OwnDuplicateWindowStore,
+    OwnJoinWindowStore,
+    OwnSegmentedStore,
+    OwnSessionStore,
+    OwnSlidingStore,
+    OwnWindowStore,
+)
+from penstock.state.kinds.own.versioned import OwnVersionedStore
 from penstock.state.kinds.segments import SegmentedStore
 from penstock.state.kinds.session import SessionStore
 from penstock.state.kinds.sliding import SlidingStore
 from penstock.state.kinds.subscription import SubscriptionStore
-from penstock.state.kinds.user import UserStore
 from penstock.state.kinds.versioned.store import VersionedStore
 from penstock.state.kinds.window import WindowStore
 from penstock.state.store import StateStore
+
+T = TypeVar("T", bound=SegmentedStore)
 
 
 def stores_of(sub: SubTopology, facts: TableFacts, names: Mapping[str, str] = MappingProxyType({})) -> list[StateStore]:
@@ -72,43 +84,66 @@ def has_own_stores(sub: SubTopology, facts: TableFacts) -> bool:
 
 def store_of(spec: StoreSpec) -> StateStore:
     """Return a store that the user added, empty."""
-    if spec.supplier is not None:
-        return UserStore(spec.name, spec.supplier, spec.is_timestamped)
     match spec.shape:
+        case "direct":
+            return DirectStore(spec.name, spec.supplier)
         case "window" | "timestamped_window":
-            assert spec.retention is not None
             if spec.retain_duplicates:
                 size = spec.window_size or 0
-                return DuplicateWindowStore(spec.name, size, spec.retention, spec.in_memory, spec.segment_interval)
-            return WindowStore(spec.name, spec.retention, spec.in_memory, spec.segment_interval)
+                return _timed(DuplicateWindowStore, spec, size, spec.retention, spec.in_memory, spec.segment_interval)
+            return _timed(WindowStore, spec, spec.retention, spec.in_memory, spec.segment_interval)
         case "session":
-            assert spec.retention is not None
-            return SessionStore(spec.name, spec.retention, spec.in_memory, spec.segment_interval)
+            return _timed(SessionStore, spec, spec.retention, spec.in_memory, spec.segment_interval)
         case "versioned":
             assert spec.history_retention is not None
             return _versioned_store(spec, spec.history_retention)
+    if spec.supplier is not None:
+        return UserStore(spec.name, spec.supplier, spec.is_timestamped)
     if spec.max_entries is not None:
         return LruStore(spec.name, spec.max_entries)
     return KeyValueStore(spec.name, spec.in_memory)
 
 
+_OWN: dict[type[SegmentedStore], type[OwnSegmentedStore]] = {
+    WindowStore: OwnWindowStore,
+    DuplicateWindowStore: OwnDuplicateWindowStore,
+    SlidingStore: OwnSlidingStore,
+    SessionStore: OwnSessionStore,
+    JoinWindowStore: OwnJoinWindowStore,
+}
+"""By kind of store: the one whose rows are in a store that the user provides."""
+
+
+def _timed(kind: type[T], spec: StoreSpec, *arguments: Any) -> T:
+    """Return a store by time of this kind, or the one whose rows are in a store that the user provides.
+
+    Args:
+        arguments: what the kind takes behind the name.
+    """
+    if spec.supplier is None:
+        return kind(spec.name, *arguments)
+    return cast(T, _OWN[kind](spec.supplier, spec.is_timestamped, spec.name, *arguments))
+
+
 def _key_value_store(spec: StoreSpec) -> StateStore:
-    if spec.supplier is not None:
-        return UserStore(spec.name, spec.supplier)
     if spec.history_retention is not None:
         return _versioned_store(spec, spec.history_retention)
+    if spec.supplier is not None:
+        return UserStore(spec.name, spec.supplier)
     return KeyValueStore(spec.name, spec.in_memory)
 
 
 def _versioned_store(spec: StoreSpec, history_retention: int) -> VersionedStore:
-    store = VersionedStore(spec.name, history_retention, spec.segment_interval, spec.in_memory)
+    arguments = spec.name, history_retention, spec.segment_interval, spec.in_memory
+    own = spec.supplier
+    store = VersionedStore(*arguments) if own is None else OwnVersionedStore(own, *arguments)
     store.keys_are_equally_long = isinstance(spec.key, NumberSerde)
     return store
 
 
 def _window_store(kept: KeptWindows, spec: StoreSpec) -> StateStore:
     retention = spec.retention or kept.retention_ms
-    store = WindowStore(spec.name, retention, spec.in_memory, spec.segment_interval)
+    store = _timed(WindowStore, spec, retention, spec.in_memory, spec.segment_interval)
     return _kept_until_closed(store, spec) if kept.is_final else store
 
 
@@ -124,13 +159,13 @@ def _kept_until_closed(store: WindowStore | SlidingStore, spec: StoreSpec) -> St
 
 def _sliding_store(kept: KeptSlidingWindows, spec: StoreSpec) -> StateStore:
     retention = spec.retention or kept.retention_ms
-    store = SlidingStore(spec.name, retention, spec.in_memory, spec.segment_interval, kept.slot_ms)
+    store = _timed(SlidingStore, spec, retention, spec.in_memory, spec.segment_interval, kept.slot_ms)
     return _kept_until_closed(store, spec) if kept.is_final else store
 
 
 def _session_store(kept: KeptSessions, spec: StoreSpec) -> StateStore:
     retention = spec.retention or kept.retention_ms
-    store = SessionStore(spec.name, retention, spec.in_memory, spec.segment_interval, kept.gap_ms)
+    store = _timed(SessionStore, spec, retention, spec.in_memory, spec.segment_interval, kept.gap_ms)
     store.keeps_beyond = int(kept.is_final)  # a session ending exactly at the retention has not closed yet
     return store
 
@@ -145,7 +180,7 @@ _STORES: dict[type[Kept], Callable[[Any, StoreSpec], StateStore]] = {
     KeptWindows: _window_store,
     KeptSlidingWindows: _sliding_store,
     KeptSessions: _session_store,
-    KeptSide: lambda kept, spec: JoinWindowStore(spec.name, kept.window_size_ms, kept.retention_ms, spec.in_memory),
+    KeptSide: lambda kept, spec: _timed(JoinWindowStore, spec, kept.window_size_ms, kept.retention_ms, spec.in_memory),
     KeptWaiting: lambda kept, spec: WaitingStore(spec.name, spec.in_memory),
     KeptSubscriptions: lambda kept, spec: SubscriptionStore(spec.name, spec.in_memory),
     KeptIds: lambda kept, spec: DeduplicationStore(spec.name, kept.interval_ms),

@@ -8,9 +8,9 @@ from penstock.metrics import PROCESSED, STATE_BYTES, STATE_ROWS, Metric
 from penstock.ops.core.notes import CommitNotes
 from penstock.state.kinds.buffer import TimeOrderedBuffer
 from penstock.state.kinds.join_window import JoinWindowStore
+from penstock.state.kinds.own.key_value import UserStore
 from penstock.state.kinds.session import SessionStore
 from penstock.state.kinds.sliding import SlidingStore
-from penstock.state.kinds.user import UserStore
 from penstock.state.kinds.window import WindowStore
 from penstock.state.store import StateStore
 from penstock.state.task_state import TaskState

@@ -54,7 +54,8 @@ class Views:
         self._views = [*views.values(), *read_only.values()]
         self.on_refused: Callable[[str, str], object] | None = None
         """Called when a store leaves out records because its retention has passed, with its name and its kind."""
-        self.by_name: dict[str, Any] = {**views, **{name: ReadOnly(name, view) for name, view in read_only.items()}}
+        handed = {name: getattr(view, "handed", view) for name, view in views.items()}
+        self.by_name: dict[str, Any] = {**handed, **{name: ReadOnly(name, view) for name, view in read_only.items()}}
 
     @classmethod
     def union(cls, several: Iterable[Views]) -> Views:

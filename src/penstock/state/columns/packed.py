@@ -94,7 +94,21 @@ def unpack(values: Binary) -> Entries:
     return Entries(rows[owner], headers["first"].astype(np.int64), headers["second"].astype(np.int64), data)
 
 
-def unpack_one(value: bytes) -> list[tuple[int, int, bytes]]:
+Entry = tuple[int, int, bytes]
+"""Both numbers of an entry, and its data."""
+
+
+def pack_one(entries: list[Entry]) -> bytes:
+    """Pack the entries of one row, which are in order.
+
+    >>> unpack_one(pack_one([(5, 1, b"a"), (6, 2, b"")]))
+    [(5, 1, b'a'), (6, 2, b'')]
+    """
+    headers = [_ONE.pack(first, second, len(data)) for first, second, data in entries]
+    return b"".join([len(entries).to_bytes(_COUNT, "big"), *headers, *(data for _, _, data in entries)])
+
+
+def unpack_one(value: bytes) -> list[Entry]:
     """The entries of one value."""
     count = int.from_bytes(value[:_COUNT], "big")
     headers = [_ONE.unpack_from(value, _COUNT + i * _ONE.size) for i in range(count)]

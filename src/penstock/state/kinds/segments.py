@@ -17,7 +17,7 @@ from penstock.state.database import Database
 from penstock.state.interface import ChangelogOffsets
 from penstock.state.rows_below import above
 from penstock.state.store import NO_OFFSETS, Located, Part, StateStore
-from penstock.state.transactional import READ_AT_ONCE, TransactionalRows, physical_keys, unpack_all
+from penstock.state.transactional import READ_AT_ONCE, Base, TransactionalRows, physical_keys, unpack_all
 
 MIN_SEGMENT_INTERVAL = 60_000
 
@@ -120,10 +120,16 @@ class SegmentedStore(StateStore):
             prefix = f"{self.name}/"
             for family in database.families():
                 if family.startswith(prefix):
-                    segment = self.segment_type(database.family(family))
-                    self._segments[int(family[len(prefix) :])] = segment
+                    id_ = int(family[len(prefix) :])
+                    segment = self.segment_type(self._below(id_, database.family(family)))
+                    self._segments[id_] = segment
                     if self.in_memory:
                         segment.load_all()
+
+    def _below(self, id_: int, family: Base) -> Base:
+        """The layer below the rows of a segment in memory: its column family, unless a kind of store reads them from
+        elsewhere."""
+        return family
 
     def above(self, committed: bool = False) -> Self:
         """A store that shows these rows beneath its own, which do not reach this store.
@@ -317,7 +323,7 @@ class SegmentedStore(StateStore):
         there = set(database.families())
         for id_, segment in self._segments.items():  # a segment without rows, as a rollback leaves it, gets no family
             if segment.base is None and self._family(id_) in there:
-                segment.base = database.family(self._family(id_))
+                segment.base = self._below(id_, database.family(self._family(id_)))
         for family in self._dropped:
             database.drop(family)
         self._dropped.clear()

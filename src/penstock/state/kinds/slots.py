@@ -24,6 +24,16 @@ class SlottedStore(SegmentedStore):
         within = times % self.segment_interval // self._slot_width
         return times // self.segment_interval * self._slots_a_segment + within
 
+    def slots_of(self, times: IntArray) -> IntArray:
+        """The slots of times."""
+        return self._slots(times)
+
+    def times_in(self, slot: int) -> tuple[int, int]:
+        """The first and the last time of a slot."""
+        segment, within = divmod(slot, self._slots_a_segment)
+        first = segment * self.segment_interval + within * self._slot_width
+        return first, min(first + self._slot_width, (segment + 1) * self.segment_interval) - 1
+
     def _slots_between(self, earliest: int, latest: int) -> tuple[int, int]:
         """The first and the last slot of a time range, up to stream time."""
         latest = min(latest, max(self.observed_stream_time, 0))

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from penstock.errors import StoreError
 from penstock.serdes import Serde
 from penstock.state.kinds.duplicates import DuplicateWindowStore
 from penstock.state.kinds.key_value import KeyValueStore
 from penstock.state.kinds.lru import LruStore
+from penstock.state.kinds.own.direct import DirectStore
 from penstock.state.kinds.session import SessionStore
 from penstock.state.kinds.sliding import SlidingStore
 from penstock.state.kinds.versioned.store import VersionedStore
 from penstock.state.kinds.window import WindowStore
+from penstock.state.records.direct import DirectView
 from penstock.state.records.headers import held_aggregates, held_values
 from penstock.state.records.held import TimestampedValues, plain_type
 from penstock.state.records.key_value import KeyValueRecords, PlainKeyValueRecords, PlainTimestampedRecords
@@ -32,7 +34,7 @@ _VIEWED = KeyValueStore | DuplicateWindowStore | WindowStore | SlidingStore | Se
 
 def has_record_view(store: StateStore) -> bool:
     """True if processors can read and write a store: not the store of a stream join or a deduplication."""
-    return isinstance(store, _VIEWED)
+    return isinstance(store, _VIEWED) and not isinstance(store, DirectStore)
 
 
 def record_view(
@@ -53,6 +55,8 @@ def record_view(
         window_size: the length of a window store's windows, in milliseconds, or the rule by which they end.
         headers: True if values have headers, False if they show none, as those of tables; None without headers.
     """
+    if isinstance(store, DirectStore):
+        return cast("RecordView[Any]", DirectView(store))
     view = _view(store, key, value, timestamped, window_size, headers)
     view.begin_transaction = partial(transaction_of, view)
     view.read_only = partial(ReadOnlyRecords, view)

@@ -27,9 +27,9 @@ from penstock.state.rows_below import above
 from penstock.state.store import Located, Part
 from penstock.state.transactional import Base, ChangeSet, TransactionalRows
 
-__all__ = ["NOT_PUT", "VALID_TO_UNDEFINED", "Found", "VersionRow", "VersionedStore", "segment_interval_of"]
+__all__ = ["LATEST", "NOT_PUT", "VALID_TO_UNDEFINED", "Found", "VersionRow", "VersionedStore", "segment_interval_of"]
 
-_LATEST = -1
+LATEST = -1
 """Takes the place of the segment's time in the changelog's rows of latest values."""
 
 
@@ -343,7 +343,7 @@ class VersionedStore(SegmentedStore):
     def changes(self) -> ChangeSet | None:
         newest = self._latest.changes()
         count = len(newest.keys)
-        parts = [ChangeSet(newest.keys.at(np.arange(count), np.full(count, _LATEST)), newest.values)]
+        parts = [ChangeSet(newest.keys.at(np.arange(count), np.full(count, LATEST)), newest.values)]
         parts += [piece.changes() for piece in super().pieces()]
         parts = [part for part in parts if len(part.keys)]
         if not parts:
@@ -356,7 +356,7 @@ class VersionedStore(SegmentedStore):
     def apply(self, changes: ChangeSet) -> None:
         """Write the rows as they were written before: nothing is put again, so nothing can be too late."""
         keys, values = changes
-        newest = _times(keys) == _LATEST
+        newest = _times(keys) == LATEST
         for rows, locate in ((np.flatnonzero(newest), self.latest), (np.flatnonzero(~newest), self.locate)):
             if rows.size:
                 part = keys.take(rows) if locate == self.locate else Keys(keys.data.take(pa.array(rows)))

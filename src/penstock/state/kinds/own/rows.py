@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from itertools import chain, islice
 from typing import Any
 
-from penstock.errors import PenstockError, StoreError
-from penstock.state.interface import ChangelogOffsets, RestoreCallback, StateStore
-from penstock.state.transactional import Base
-from penstock.state.wrappers import TransactionalKeyValueStore
+from penstock.errors import StoreError
+from penstock.state.columns.rows import Values
+from penstock.state.interface import ChangelogOffsets, RestoreCallback
+from penstock.state.kinds.own.errors import named, told
+from penstock.state.kinds.own.store import AT_ONCE, Copy
+from penstock.state.transactional import ChangeSet, pack_all
+from penstock.state.wrappers import InTransactions
 
 _NO_TIMESTAMP = (-1).to_bytes(8, "big", signed=True)
 _HOLDS = bytes | bytearray | memoryview
-AT_ONCE = 10_000
-"""The number of rows that are Python objects at one time."""
 
 
 class UserRows:
@@ -30,7 +29,7 @@ class UserRows:
 
     def __init__(
         self,
-        store: TransactionalKeyValueStore[bytes, bytes],
+        store: InTransactions[Any],
         keeps_timestamps: bool,
         restore: RestoreCallback | None = None,
     ):
@@ -55,7 +54,7 @@ class UserRows:
             for key, value in getattr(self._store.transaction, method)(low, high):
                 if before is not None and (key > before if reverse else key < before):
                     raise StoreError(
-                        f"{_named(self._store)} returned the key {key!r} after {before!r}: {method} must return rows "
+                        f"{named(self._store)} returned the key {key!r} after {before!r}: {method} must return rows "
                         f"in the order of the keys' bytes{', backwards' if reverse else ''}. Sort them. "
                         "Committed data is safe"
                     )
@@ -73,14 +72,17 @@ class UserRows:
 
     def approximate_count(self) -> int:
         with told(self._store, "approximate_num_entries"):
-            return self._store.approximate_num_entries()
+            return int(self._store.transaction.approximate_num_entries())
 
     def approximate_bytes(self) -> int:
         return 0  # such a store does not report it
 
-    def write(self, rows: Iterable[tuple[bytes, bytes | None]], restores: bool = False) -> None:
-        """Put rows, into the transaction if there is one; None deletes. Restored rows go to the callback that the class
+    def write(self, changes: ChangeSet, restores: bool = False) -> None:
+        """Put rows, into the transaction if there is one; null deletes. Restored rows go to the callback that the class
         has registered, if any."""
+        self._put(_pairs(changes), restores)
+
+    def _put(self, rows: Iterable[tuple[bytes, bytes | None]], restores: bool) -> None:
         skip = 0 if self._keeps_timestamps else 8
         restore = self._restore if restores else None
         with told(self._store, "put" if restore is None else "its restore callback"):
@@ -96,51 +98,32 @@ class UserRows:
         with told(self._store, "close of a transaction"):
             self._store.rollback()
 
-    def become(self, wanted: Base | None) -> None:
-        """Write the differences to a column family, or to no rows at all, and commit them piece by piece."""
-        strangers = [key for keys, _ in self.blocks(None, None, AT_ONCE) for key in _missing(wanted, keys)]
-        blocks = iter(()) if wanted is None else wanted.blocks(None, None, AT_ONCE)
-        different = (row for keys, rows in blocks for row in self._different(keys, rows))
+    def become(self, copy: Copy) -> None:
+        """Write the differences to the copy, and commit them piece by piece."""
+        strangers = [key for keys, _ in self.blocks(None, None, AT_ONCE) for key in copy.without(keys)]
+        different = (row for changes in copy.changes() for row in self._different(*zip(*_pairs(changes), strict=True)))
         every = chain(((key, None) for key in strangers), different)
         while some := list(islice(every, AT_ONCE)):
-            self.write(some, restores=True)
+            self._put(some, restores=True)
             self.commit({})
 
-    def _different(self, keys: list[bytes], rows: list[bytes]) -> list[tuple[bytes, bytes]]:
-        found = self.get_many(keys)
+    def _different(self, keys: tuple[bytes, ...], rows: tuple[bytes, ...]) -> list[tuple[bytes, bytes]]:
+        found = self.get_many(list(keys))
         return [(key, row) for key, row, own in zip(keys, rows, found, strict=True) if row != own]
 
     def _packed(self, key: bytes, value: Any) -> bytes:
         if not isinstance(value, _HOLDS):
             raise StoreError(
-                f"{_named(self._store)} gave {value!r} for the key {key!r}: values are bytes, as they were put, or "
+                f"{named(self._store)} gave {value!r} for the key {key!r}: values are bytes, as they were put, or "
                 "None for a key without one. Committed data is safe"
             )
         return bytes(value) if self._keeps_timestamps else _NO_TIMESTAMP + bytes(value)
 
 
-def _missing(family: Base | None, keys: list[bytes]) -> list[bytes]:
-    if family is None:
-        return keys
-    return [key for key, row in zip(keys, family.get_many(keys), strict=True) if row is None]
-
-
-def _named(store: StateStore) -> str:
-    kind = type(store.wrapped if isinstance(store, TransactionalKeyValueStore) else store)
-    return f"the store {store.name!r} ({kind.__module__}.{kind.__qualname__})"
-
-
-@contextmanager
-def told(store: StateStore, method: str) -> Iterator[None]:
-    """Turn errors of a user's class into a ``StoreError`` that names the place."""
-    try:
-        yield
-    except PenstockError:
-        raise
-    except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        raise StoreError(
-            f"{_named(store)} failed in {method} at {last.filename}:{last.lineno}: {type(error).__name__}: {error}. "
-            "Committed data is safe: fix the class or its medium and start again, and the store receives the "
-            "missing rows"
-        ) from error
+def _pairs(changes: ChangeSet) -> Iterator[tuple[bytes, bytes | None]]:
+    """Keys and rows as Python objects, which exist only for a moment."""
+    keys, values = changes.keys.data, changes.values
+    for first in range(0, len(keys), AT_ONCE):
+        some = slice(first, first + AT_ONCE)
+        part = Values(values.data[some], values.timestamps[some])
+        yield from zip(keys[some].to_pylist(), pack_all(part).to_pylist(), strict=True)
