@@ -102,7 +102,7 @@ class Materialized(Options):
             kind=spec["kind"],
             shape=_SHAPES.get(type(store)),
             supplier=None,
-            headers=NONE_KEPT if getattr(store, "with_headers", False) else None,
+            headers=NONE_KEPT if getattr(store, "keeps_headers", False) else None,
             retention_ms=spec.get("retention", self.retention_ms),
             history_retention_ms=spec.get("history_retention"),
             segment_interval_ms=spec.get("segment_interval") or self.segment_interval_ms,

@@ -60,7 +60,7 @@ class KeyValueStoreSupplier(Supplier):
     name: str
     in_memory: bool = False
     max_entries: int | None = None
-    with_headers: bool = field(default=False, repr=False)
+    keeps_headers: bool = field(default=False, repr=False)
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class WindowStoreSupplier(Supplier):
     retain_duplicates: bool = False
     segment_interval_ms: int | None = None
     in_memory: bool = False
-    with_headers: bool = field(default=False, repr=False)
+    keeps_headers: bool = field(default=False, repr=False)
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class SessionStoreSupplier(Supplier):
     retention_ms: int
     segment_interval_ms: int | None = None
     in_memory: bool = False
-    with_headers: bool = field(default=False, repr=False)
+    keeps_headers: bool = field(default=False, repr=False)
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -166,7 +166,7 @@ class StoreBuilder:
     caching: bool = False
     logging: bool = True
     log_config: dict[str, str] = field(default_factory=dict)
-    with_headers: bool = False
+    keeps_headers: bool = False
 
     @property
     def name(self) -> str:
@@ -217,7 +217,7 @@ class StoreBuilder:
             value=self.value,
             shape=self.shape,
             supplier=None if isinstance(self.supplier, Supplier) else self.supplier,
-            headers=ROWS if self.with_headers else None,
+            headers=ROWS if self.keeps_headers else None,
             **(self.supplier.spec if isinstance(self.supplier, Supplier) else self._own_spec),
         )
 

@@ -59,10 +59,10 @@ class Stores(KafkaNames):
     def persistent_timestamped_key_value_store_with_headers(name: str) -> KeyValueStoreSupplier:
         """A store of the latest value of every key with its timestamp and its headers, on disk (KIP-1271).
 
-        >>> Stores.persistent_timestamped_key_value_store_with_headers("orders").with_headers
+        >>> Stores.persistent_timestamped_key_value_store_with_headers("orders").keeps_headers
         True
         """
-        return KeyValueStoreSupplier(check_name(name), with_headers=True)
+        return KeyValueStoreSupplier(check_name(name), keeps_headers=True)
 
     @staticmethod
     def in_memory_key_value_store(name: str) -> KeyValueStoreSupplier:
@@ -169,11 +169,11 @@ class Stores(KafkaNames):
     ) -> WindowStoreSupplier:
         """A store of a value with its timestamp and its headers for every key and window, on disk (KIP-1271).
 
-        >>> Stores.persistent_timestamped_window_store_with_headers("visits", "1 day", "1 hour").with_headers
+        >>> Stores.persistent_timestamped_window_store_with_headers("visits", "1 day", "1 hour").keeps_headers
         True
         """
         made = _window(name, retention_period, window_size, retain_duplicates, segment_interval, in_memory=False)
-        return replace(made, with_headers=True)
+        return replace(made, keeps_headers=True)
 
     @staticmethod
     def in_memory_window_store(
@@ -208,11 +208,11 @@ class Stores(KafkaNames):
     ) -> SessionStoreSupplier:
         """A session store that keeps headers with each aggregate, on disk (KIP-1271).
 
-        >>> Stores.persistent_session_store_with_headers("visits", "1 day").with_headers
+        >>> Stores.persistent_session_store_with_headers("visits", "1 day").keeps_headers
         True
         """
         made = _session(name, retention_period, segment_interval, in_memory=False)
-        return replace(made, with_headers=True)
+        return replace(made, keeps_headers=True)
 
     @staticmethod
     def in_memory_session_store(name: str, retention_period: Duration) -> SessionStoreSupplier:
@@ -250,7 +250,7 @@ class Stores(KafkaNames):
         The store keeps the headers in any store that ``Stores`` describes, on disk or in memory.
 
         >>> orders = Stores.persistent_timestamped_key_value_store_with_headers("orders")
-        >>> Stores.timestamped_key_value_store_with_headers_builder(orders, str, int).with_headers
+        >>> Stores.timestamped_key_value_store_with_headers_builder(orders, str, int).keeps_headers
         True
 
         Raises:
@@ -312,7 +312,7 @@ def _builder(supplier: Any, shape: str, key: Any, value: Any, with_headers: bool
             f"{shape}_store_{'with_headers_' if with_headers else ''}builder takes a supplier, such as {example}"
             f"{'' if with_headers else own}; got {show(supplier)} of type {type(supplier).__name__}"
         )
-    made = StoreBuilder(supplier, shape, of(key, "key"), of(value, "value"), with_headers=with_headers)
+    made = StoreBuilder(supplier, shape, of(key, "key"), of(value, "value"), keeps_headers=with_headers)
     assert made.spec  # which says what is missing
     return made
 
