@@ -325,12 +325,22 @@ AT_THE_RECORD: dict[str, tuple[Build, str]] = {
     "text where several values were expected": (
         lambda b, s: s.flat_map_values(lambda value: value.upper()).to("out"),
         "TypeError: the function must return values to iterate over, got 'BYTES'; for one result return [result], for "
-        "none []; a text is not taken apart",
+        "none []; a text or a dict is not taken apart",
+    ),
+    "a dict where several values were expected": (
+        lambda b, s: s.flat_map_values(lambda value: {"value": value}).to("out"),
+        "TypeError: the function must return values to iterate over, got {'value': 'bytes'}; for one result return "
+        "[result], for none []; a text or a dict is not taken apart",
+    ),
+    "a record where several values were expected": (
+        lambda b, s: s.flat_map_values(lambda value: Record(value, value, 0)).to("out"),
+        "TypeError: the function must return values to iterate over, got Record(key='bytes', value='bytes', "
+        "timestamp=0, headers=()); for one result return [result], for none []; a text or a dict is not taken apart",
     ),
     "None where several values were expected": (
         lambda b, s: s.flat_map_values(lambda value: None).to("out"),
         "TypeError: the function must return values to iterate over, got None; for one result return [result], for "
-        "none []; a text is not taken apart",
+        "none []; a text or a dict is not taken apart",
     ),
     "a sink of another type": (
         lambda b, s: s.to("out", Produced.with_(str, int)),

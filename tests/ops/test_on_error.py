@@ -222,7 +222,7 @@ def test_flat_map_values_must_return_several_values(run: Run, wrong):
     assert message_of(failure)[0] == (
         "KSTREAM-FLATMAPVALUES-0000000001 failed on the record at topic 'in', partition 0, offset 1: "
         f"TypeError: the function must return values to iterate over, got {wrong!r}; for one result return [result], "
-        "for none []; a text is not taken apart"
+        "for none []; a text or a dict is not taken apart"
     )
 
 

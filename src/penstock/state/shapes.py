@@ -6,15 +6,31 @@ Record views, which processors use, and users' own stores extend these classes.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from penstock.durations import MAX_MS
+from penstock.errors import StoreError
+from penstock.messages import show
 from penstock.record import SessionKey, Windowed
 from penstock.state.interface import StateStore
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+
+def pairs(entries: Iterable[tuple[K, V | None]]) -> Iterator[tuple[K, V | None]]:
+    """Yield the pairs of key and value that ``put_all`` takes.
+
+    Raises:
+        StoreError: it is a dict, whose keys alone would be iterated over, or one of them is no pair.
+    """
+    if isinstance(entries, Mapping):
+        raise StoreError("put_all takes pairs of key and value; got a dict: give its items()")
+    for entry in entries if isinstance(entries, Iterable) else (entries,):
+        if not isinstance(entry, tuple | list) or len(entry) != 2:
+            raise StoreError(f"put_all takes pairs of key and value, such as [(key, value)]; got {show(entry)}")
+        yield entry[0], entry[1]
 
 
 class KeyValueStore(StateStore, Generic[K, V]):
@@ -76,7 +92,7 @@ class KeyValueStore(StateStore, Generic[K, V]):
 
     def put_all(self, entries: Iterable[tuple[K, V | None]]) -> None:
         """Write several pairs."""
-        for key, value in entries:
+        for key, value in pairs(entries):
             self.put(key, value)
 
     def delete(self, key: K) -> V | None:

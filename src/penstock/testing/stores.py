@@ -27,6 +27,7 @@ from penstock.state.records.session import SessionRecords
 from penstock.state.records.versioned import VersionedRecords
 from penstock.state.records.view import RecordView
 from penstock.state.records.views import has_record_view
+from penstock.state.shapes import pairs
 from penstock.state.store import StateStore
 from penstock.state.task_state import TaskState
 
@@ -105,7 +106,7 @@ class DriverStore:
             return _called(method, [(view, given) for view in self._views])[0]
         if method == "put_all":
             entries: list[list[Any]] = [[] for _ in self._views]
-            for entry in given["entries"]:
+            for entry in pairs(given["entries"]):
                 entries[self._task_of(entry[0])].append(entry)
             _called(method, [(view, {"entries": some}) for view, some in zip(self._views, entries, strict=True)])
             return None
@@ -122,8 +123,7 @@ class DriverStore:
     def _timed(self, method: str, given: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments of a write in the form that the store keeps."""
         if method == "put_all":
-            entries = list(given["entries"])  # each task reads all of them
-            return {"entries": [(key, self._put_as(value)) for key, value in entries]}
+            return {"entries": [(key, self._put_as(value)) for key, value in pairs(given["entries"])]}
         if method in ("put", "put_if_absent"):
             name = "aggregate" if "aggregate" in given else "value"
             given[name] = self._put_as(given[name])

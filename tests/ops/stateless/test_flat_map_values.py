@@ -19,13 +19,13 @@ def test_flat_map_values_of_key_and_value(run: Run):
     assert run(builder, [("a", 2, 1), ("b", 1, 2)]).output() == [("a", "a", 1), ("a", "a", 1), ("b", "b", 2)]
 
 
-def test_flat_map_values_takes_whatever_can_be_iterated_over(run: Run):
+def test_flat_map_values_takes_generators_and_views(run: Run):
     builder, stream = source(value=int)
     stream.flat_map_values(lambda value: (n for n in range(value)), value=int).to("generator")
-    stream.flat_map_values(lambda value: {value: "x"}, value=int).to("dict")
+    stream.flat_map_values(lambda value: {value: "x"}.keys(), value=int).to("keys")
     ran = run(builder, [("a", 2, 1)])
     assert ran.output("generator") == [("a", 0, 1), ("a", 1, 1)]
-    assert ran.output("dict") == [("a", 2, 1)]
+    assert ran.output("keys") == [("a", 2, 1)]
 
 
 def test_flat_map_values_sees_and_may_give_null_values(run: Run):

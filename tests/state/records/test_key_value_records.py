@@ -239,6 +239,16 @@ def test_none_is_no_key(call):
     assert list(view.all()) == []
 
 
+@pytest.mark.parametrize("entries", [{"ab": 1}, ["ab"], "ab", [("a", 1, 2)], None, [None], 5, {"ab"}])
+def test_what_put_all_takes_are_pairs_and_no_text_is_taken_apart(entries):
+    view = opened()
+    with pytest.raises(StoreError, match="put_all takes pairs of key and value"):
+        view.put_all(entries)
+    assert list(view.all()) == []
+    view.put_all(iter([("a", 1), ["b", 2]]))
+    assert list(view.all()) == [("a", 1), ("b", 2)]
+
+
 @pytest.mark.parametrize(
     ("key", "value", "wrong"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -10,6 +11,7 @@ from penstock.batch import Batch
 from penstock.columns import ValuesColumn
 from penstock.ops.core.functions import Caller, is_pair, row_numbers
 from penstock.ops.core.operator import Collector, Operator
+from penstock.record import Record
 from penstock.serdes import Serde
 
 
@@ -28,7 +30,7 @@ class FlatMap(Operator):
         batch, results = self._caller.rows(batch, *arguments, iterated=True)
         expected = "values to iterate over" if self._key is None else "pairs (key, value) to iterate over"
         one = "[result]" if self._key is None else "[(key, value)]"
-        way = f"for one result return {one}, for none []; a text is not taken apart"
+        way = f"for one result return {one}, for none []; a text or a dict is not taken apart"
         batch, results = self._caller.check(batch, results, _is_iterable, expected, way)
         batch, lists = self._caller.each(list, batch, results)  # runs a generator
         if self._key is not None:
@@ -46,7 +48,7 @@ class FlatMap(Operator):
 
 
 def _is_iterable(result: Any) -> bool:
-    return hasattr(result, "__iter__") and not isinstance(result, str | bytes)
+    return hasattr(result, "__iter__") and not isinstance(result, str | bytes | bytearray | Mapping | Record)
 
 
 def _are_pairs(items: list[Any]) -> bool:

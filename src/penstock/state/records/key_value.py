@@ -17,7 +17,7 @@ from penstock.state.kinds import key_value as engine
 from penstock.state.records.changes import SortedChanges
 from penstock.state.records.held import HIGHEST, LOWEST, HeldValues, TimestampedValues
 from penstock.state.records.view import KeyValueIterator, RecordView
-from penstock.state.shapes import KeyValueStore
+from penstock.state.shapes import KeyValueStore, pairs
 from penstock.state.transactional import Row, after_prefix
 
 _MISSING: Any = object()
@@ -107,7 +107,7 @@ class KeyValueRecords(RecordView[engine.KeyValueStore], KeyValueStore[Any, Any])
         """Put pairs of key and value, in order; if one does not fit, none of them is put."""
         self._check_open()
         rows = []
-        for key, value in entries:
+        for key, value in pairs(entries):
             self._check(key)
             rows.append((self._keys.hold(key), self._held.hold(value)))
         for at, held in rows:

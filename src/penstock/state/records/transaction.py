@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from penstock.errors import StoreError
 from penstock.state.interface import ChangelogOffsets, IsolationLevel, StateStore
 from penstock.state.records.view import KeyValueIterator, RecordView
-from penstock.state.shapes import KeyValueStore, SessionStore, VersionedKeyValueStore, WindowStore
+from penstock.state.shapes import KeyValueStore, SessionStore, VersionedKeyValueStore, WindowStore, pairs
 from penstock.state.transaction import AbstractTransaction
 
 _BY_OTHERS = frozenset(("put_if_absent", "delete"))
@@ -120,7 +120,7 @@ class RecordTransaction(AbstractTransaction[Any]):
         own = self._above()
         given = dict(signature(getattr(own, method)).bind(*arguments, **keywords).arguments)
         if "entries" in given:
-            given["entries"] = [(key, own.kept(value)) for key, value in given["entries"]]
+            given["entries"] = [(key, own.kept(value)) for key, value in pairs(given["entries"])]
         for name in _VALUES:
             if name in given:
                 given[name] = own.kept(given[name])
