@@ -15,7 +15,7 @@ from penstock.errors import ConfigError
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller, check_type, user_function
 from penstock.plan.names import check_name
-from penstock.plan.node import StoreSpec
+from penstock.plan.node import ROWS, StoreSpec
 from penstock.plan.options import said_once
 from penstock.plan.own_windows import refuse_ignored
 from penstock.serdes import BYTES, Serde
@@ -132,6 +132,7 @@ def _facts(supplier: Supplier | StoreSupplier, windows: JoinWindows) -> dict[str
     return {
         "kind": told.get("kind", "persistent"),
         "supplier": None if isinstance(supplier, Supplier) else supplier,
+        "headers": ROWS if getattr(supplier, "keeps_headers", False) else None,
     }
 
 

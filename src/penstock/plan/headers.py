@@ -33,6 +33,7 @@ class WithHeaders(Rewriting):
         if headers == NONE_KEPT and spec.in_memory and not isinstance(step, Suppress):
             return {}  # the stores in memory of Kafka Streams' tables have one format
         is_described = spec.shape is not None or spec.supplier is not None
+        is_described |= isinstance(step.keeps, KeptSide) and spec.named_by_user
         if headers is None or is_described or spec.is_versioned or spec.headers is not None:
             return {}
         return {"store": replace(spec, headers=headers)}

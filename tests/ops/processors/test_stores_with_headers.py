@@ -10,6 +10,7 @@ import pytest
 from penstock import (
     AggregationWithHeaders,
     ConfigError,
+    JoinWindows,
     Materialized,
     ProcessingError,
     Processor,
@@ -17,6 +18,7 @@ from penstock import (
     SessionKey,
     SessionWindows,
     Stores,
+    StreamJoined,
     StreamsBuilder,
     TimeWindows,
     ValueAndTimestamp,
@@ -201,6 +203,24 @@ def test_windows_and_sessions_may_be_kept_in_stores_that_are_described_with_head
     found = driver.get_timestamped_window_store_with_headers("windows").fetch("a", 0, 20)
     assert list(found) == [(10, ValueTimestampHeaders(1, 12, ()))]
     assert driver.get_session_store_with_headers("sessions").fetch_session("a", 12, 12) == AggregationWithHeaders(1, ())
+
+
+@pytest.mark.parametrize("format_", ["default", "headers"])
+def test_each_side_of_a_join_keeps_headers_as_its_store_is_described(format_: str):
+    stores = Stores.persistent_timestamped_window_store_with_headers, Stores.persistent_window_store
+    left, right = (store(name, 40, 20, True) for name, store in zip(("left", "right"), stores, strict=True))
+    joined = StreamJoined().with_this_store_supplier(left).with_other_store_supplier(right)
+    builder = StreamsBuilder()
+    one, other = builder.stream("one", value=int), builder.stream("other", value=int)
+    windows = JoinWindows.of_time_difference_and_grace(10, 20)
+    one.join(other, lambda a, b: a + b, windows, joined, value=int).to("out")
+    driver = TopologyTestDriver(builder.build(), dsl_store_format=format_)
+    driver.pipe_input("one", "a", 1, 5, ID)
+    driver.pipe_input("other", "a", 2, 6, ID)
+    assert [(record.value, record.headers) for record in driver.read_output("out")] == [(3, ID)]
+    kept = [(window.start, *found) for window, found in driver.store("left").fetch_all_with_headers()]
+    assert kept == [(5, 1, 5, ID)]
+    assert (driver.store("right").has_headers, list(driver.store("right").fetch("a"))) == (False, [(6, 2, 6)])
 
 
 def test_a_store_of_ones_own_or_of_another_kind_is_refused():

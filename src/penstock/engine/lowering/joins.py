@@ -39,25 +39,18 @@ def stream_join(node: nodes.StreamJoin, at: Lowering) -> Operator:
         return PassThrough()
     windows = node.windows
     before, after = windows.before_ms, windows.after_ms
-    left = Side(at.store(node.left.store, JoinWindowStore), node.left.value, before, after, node.kind != nodes.INNER)
-    right = Side(at.store(node.right.store, JoinWindowStore), node.right.value, after, before, node.kind == nodes.OUTER)
+    left = _side(node.left, at, before, after, node.kind != nodes.INNER)
+    right = _side(node.right, at, after, before, node.kind == nodes.OUTER)
     waiting = None if node.store is None else at.store(node.store, WaitingStore)
     joiner = Joiner(at.caller(node.joiner), node.value)
     clock = at.state.clock(at.name)
     grace = windows.grace_period_ms
-    keeps = node.left.store.headers is not None
-    return StreamJoin(
-        at.name,
-        at.context,
-        joiner,
-        left,
-        right,
-        clock=clock,
-        waiting=waiting,
-        grace=grace,
-        key=node.key,
-        keeps_headers=keeps,
-    )
+    return StreamJoin(at.name, at.context, joiner, left, right, clock=clock, waiting=waiting, grace=grace, key=node.key)
+
+
+def _side(side: nodes.JoinWindow, at: Lowering, before: int, after: int, is_outer: bool) -> Side:
+    store = at.store(side.store, JoinWindowStore)
+    return Side(store, side.value, before, after, is_outer, keeps_headers=side.store.headers is not None)
 
 
 def stream_table_join(node: nodes.StreamTableJoin, at: Lowering) -> Operator:

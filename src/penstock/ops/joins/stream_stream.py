@@ -44,6 +44,8 @@ class Side:
     before: int
     after: int
     is_outer: bool
+    keeps_headers: bool = False
+    """Whether the store keeps the headers of its records."""
 
 
 class _Rows(NamedTuple):
@@ -74,7 +76,6 @@ class StreamJoin(TwoSided):
     Args:
         waiting: the store of records that wait for a partner; None for inner joins.
         grace: how long they wait after their window, in milliseconds.
-        keeps_headers: the stores of both sides keep the headers of their records.
     """
 
     def __init__(
@@ -88,7 +89,6 @@ class StreamJoin(TwoSided):
         waiting: WaitingStore | None,
         grace: int,
         key: Serde,
-        keeps_headers: bool = False,
     ):
         self._node = node
         self._context = context
@@ -99,7 +99,6 @@ class StreamJoin(TwoSided):
         self._looks = Looks(context)
         self._grace = grace
         self._key = key
-        self._keeps_headers = keeps_headers
 
     def step_both(self, left: Batch | None, right: Batch | None, out: Collector) -> None:
         batches = [
@@ -184,7 +183,8 @@ class StreamJoin(TwoSided):
         store.advance(int(now[-1]))
         kept = np.flatnonzero(mine & rows.has_value & ~expired & store.visible(rows.times))
         chosen = pa.array(kept)
-        headers = rows.headers.take(chosen) if self._keeps_headers and rows.headers is not None else None
+        keeps = self._sides[is_left].keeps_headers and rows.headers is not None
+        headers = rows.headers.take(chosen) if keeps else None
         store.append(rows.keys, rows.codes[kept], rows.times[kept], rows.data.take(chosen), headers=headers)
 
     def _drop(self, rows: _Rows, mask: BoolArray, reason: str) -> None:
