@@ -30,7 +30,7 @@ _REGISTRIES = ("http://", "https://", "mock://")
 MIB = 1 << 20
 GUARANTEES = ("exactly_once", "exactly_once_v2", "at_least_once")
 _CHOICES = {
-    "engine": ("auto", "spark", "local"),
+    "engine": ("auto", "spark", "micro-batch", "local"),
     "processing_guarantee": GUARANTEES,
     "on_lost_records": ("fail", "skip"),
     "metrics_recording_level": RECORDING_LEVELS,

@@ -104,10 +104,14 @@ class Attempt:
             label = f"stage {number + 1} of {len(layout.stages)}"
             circle = layout.circle_of(stage[0].id)
             if circle is not None:
-                Rounds(self, circle, label).run()
+                self.go_around(circle, label)
             elif works := [work for sub in stage for work in self.works(sub)]:
                 self.take(works, self.order(works, label))
         return bool(self._done)
+
+    def go_around(self, circle: Circle, label: str) -> None:
+        """Run the rounds of a circle."""
+        Rounds(self, circle, label).run()
 
     def _where_tasks_are(self) -> dict[str, TaskEntry]:
         """Return the entries of all tasks, advanced past records that are gone and need not be read."""
@@ -224,10 +228,20 @@ class Attempt:
         """
         if self._before.waiting or self._waiting:
             works = [msgspec.structs.replace(work, more_is_waiting=True) for work in works]
-        opened = self._opened
-        stage = StageWork(opened.application, self._before.commit + 1, self._name, works, self._now)
-        label = f"penstock {opened.application_id}: commit {stage.commit}, {label}"
-        by_task = {done.task: done for done in self._runner.run(stage, label)}
+        by_task = {done.task: done for done in self._runner.run(self.stage_of(works), self.labelled(label))}
+        return self.checked(works, by_task)
+
+    def stage_of(self, works: list[TaskWork]) -> StageWork:
+        """Return the order for some tasks."""
+        return StageWork(self._opened.application, self._before.commit + 1, self._name, works, self._now)
+
+    def labelled(self, label: str) -> str:
+        """Return what is shown while a part of this attempt runs."""
+        return f"penstock {self._opened.application_id}: commit {self._before.commit + 1}, {label}"
+
+    @staticmethod
+    def checked(works: list[TaskWork], by_task: dict[str, TaskDone]) -> dict[str, TaskDone]:
+        """Return the results of works, if all were done. Raise as ``order`` does."""
         for work in works:  # in this order, whichever task finished first
             done = by_task[work.task]
             if done.is_lost:

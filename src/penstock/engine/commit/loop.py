@@ -58,6 +58,7 @@ class CommitLoop:
         on_end: called when it has ended, with the error if it failed.
         on_begin: called first, in the loop's thread; records that it adds are processed as well.
         on_done: called when all records are processed, before the loop ends.
+        attempts: makes attempts at commits. Only those of slots work between commits.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class CommitLoop:
         takes_up: Callable[[], Coordinator | None] = lambda: None,
         on_begin: Callable[[], None] | None = None,
         on_done: Callable[[], None] = lambda: None,
+        attempts: Callable[..., Attempt] = Attempt,
     ):
         self.error: PenstockError | None = None
         """The error that ended the loop, if any."""
@@ -83,6 +85,7 @@ class CommitLoop:
         self._takes_up = takes_up
         self._on_begin = on_begin
         self._on_done = on_done
+        self._attempts = attempts
         self._next_look = 0.0
         self._made: tuple[CommitDone, Ends, float] | None = None
         """A commit whose output may not be visible yet, the ends it read to, and when it was made."""
@@ -223,7 +226,7 @@ class CommitLoop:
             if self._ends is None:
                 self._watch.has_seen(ends)
             due = self._due if self._due > began and self._works_between() else None
-            attempts = Attempt if due is None else partial(AttemptInParts, more=partial(self._more, due))
+            attempts = self._attempts if due is None else partial(AttemptInParts, more=partial(self._more, due))
             self._seen = ends
             done = self._coordinator.step(ends, attempts=attempts)
             if done is None and self._ends is None:
@@ -310,6 +313,8 @@ class CommitLoop:
     def _works_between(self) -> bool:
         """Return whether tasks work while their commit is not due, because queries see what is not committed."""
         coordinator = self._coordinator
+        if self._attempts is not Attempt:
+            return False
         is_seen = coordinator.settings.queries_see == "read_uncommitted"
         is_seen = is_seen or time.monotonic() - self._asked_at < _SEEN_SECONDS
         return is_seen and self._interval > 0 and self._ends is None and coordinator.works_in_parts()

@@ -5,18 +5,63 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from penstock.engine.slots.sessions import Host
+from penstock.engine.commit.attempt import Attempt
+from penstock.engine.operate.restores import Restores
+from penstock.engine.shared.runner import StageRunner
+from penstock.engine.slots.sessions import Host, SlotSessions
+from penstock.engine.task.live import StoreAnswer, StoreQuestion
 from penstock.errors import ConfigError
 from penstock.settings import Settings
 
 
-class Engine(Protocol):
-    """Starts the slots of one application, and what they need."""
+class Sessions(StageRunner, Protocol):
+    """Runs the tasks of one application: in slots, or as jobs."""
 
+    on_lost: Callable[[], None]
+    on_moved: Callable[[], None]
+
+    def begin(self) -> None:
+        """Start in the background what runs tasks."""
+
+    def check(self) -> None:
+        """Replace what is lost before there is work. Raise ``SparkLostError`` if Spark is lost."""
+
+    def ask(self, question: StoreQuestion) -> StoreAnswer:
+        """Return the present content of a task's store, if the task is at work."""
+
+    def close(self, host_goes_on: bool = True) -> None:
+        """Close all state, and end what runs tasks, unless that ends with its host."""
+
+
+class Job(NamedTuple):
+    """What an engine runs.
+
+    Attributes:
+        program: the program, packed by ``shipping``.
+        slots: how many processes work at once.
+        subs: how many sub-topologies there are.
+        page: where the program is shown.
+    """
+
+    application_id: str
+    program: bytes
+    slots: int
+    subs: int
+    page: str
+    settings: Settings
+
+
+class Engine(Protocol):
+    """Runs the tasks of one application, and starts what they need."""
+
+    attempts: type[Attempt]
+    """Makes attempts at commits."""
     name: str
     is_own: bool
     """Whether Spark was started for this application, and ends with it."""
@@ -30,11 +75,11 @@ class Engine(Protocol):
     def default_slots(self, widest: int) -> int:
         """Return the default number of slots, for tasks of at most so many partitions."""
 
-    def host(self, packed: bytes, slots: int, copies: bool, about: str) -> Host:
-        """Return a host of slots that run a program, packed by ``shipping``.
+    def sessions(self, job: Job, restores: Restores) -> Sessions:
+        """Return what runs the tasks of a program.
 
         Args:
-            about: what it is, for those who look at the engine.
+            restores: receives the progress of restores.
         """
 
     def session(self) -> Any:
@@ -48,6 +93,25 @@ class Engine(Protocol):
 
     def give_up(self) -> None:
         """End what was begun, and not opened."""
+
+
+class SlotEngine(ABC):
+    """An engine whose tasks run in slots."""
+
+    attempts: type[Attempt] = Attempt
+
+    @abstractmethod
+    def host(self, packed: bytes, slots: int, copies: bool, about: str) -> Host:
+        """Return a host of slots that run a program, packed by ``shipping``.
+
+        Args:
+            about: what it is, for those who look at the engine.
+        """
+
+    def sessions(self, job: Job, restores: Restores) -> SlotSessions:
+        about = about_job(job.application_id, job.subs, job.slots, job.page)
+        host = self.host(job.program, job.slots, job.settings.standby_replicas > 0, about)
+        return SlotSessions(host, job.application_id, restores, job.settings.slot_timeout / 1000, asks=True)
 
 
 class Choice(NamedTuple):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from penstock.engine.running.engine import SlotEngine
 from penstock.engine.slots.processes import ProcessHost, SlotProcesses
 from penstock.errors import ConfigError
 
 
-class LocalEngine:
+class LocalEngine(SlotEngine):
     """Runs slots as processes of this machine.
 
     Args:

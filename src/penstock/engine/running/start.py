@@ -114,11 +114,16 @@ def start(
 def _engine(
     choice: Choice, topology: Topology, application_id: str, settings: Settings, spark: Any | None, slots: int | None
 ) -> Engine:
+    assert settings.state_dir is not None
+    on_spark = spark, application_id, settings.state_dir / "spark.log"
     if choice.name == "spark":
         from penstock.engine.spark.streams import SparkEngine
 
-        assert settings.state_dir is not None
-        return SparkEngine(spark, application_id, settings.state_dir / "spark.log")
+        return SparkEngine(*on_spark)
+    if choice.name == "micro-batch":
+        from penstock.engine.micro_batches.engine import MicroBatchEngine
+
+        return MicroBatchEngine(*on_spark)
     if topology.has_outside:
         raise ConfigError(
             "the topology reads DataFrames or writes tables, which needs Spark, and it would run without "

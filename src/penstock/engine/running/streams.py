@@ -27,12 +27,11 @@ from penstock.engine.operate.lock import ApplicationLock
 from penstock.engine.operate.restores import RestoreProgress, Restores, check_listener
 from penstock.engine.running.arguments import AVAILABLE_NOW
 from penstock.engine.running.child_queries import ChildQueries
-from penstock.engine.running.engine import Engine, about_job
+from penstock.engine.running.engine import Engine, Job
 from penstock.engine.shared.key_metadata import Headers, key_metadata
 from penstock.engine.shared.places import KeyQueryMetadata, Places, SlotPlace
 from penstock.engine.shared.program import ProgramFile
 from penstock.engine.shipping.shipping import dumps
-from penstock.engine.slots.sessions import SlotSessions
 from penstock.engine.slots.slot import Program
 from penstock.engine.task.live import LiveTasks
 from penstock.engine.task.questions import answering
@@ -138,6 +137,7 @@ class Streams(KafkaNames):
             self._take_up_topics,
             self._children.bring_in if self._children.now() else None,
             self._children.take_out,
+            self._engine.attempts,
         )
 
     def _open(self, slots: int | None, program: ProgramFile | None, on_opened: Callable[[], None] | None) -> None:
@@ -169,11 +169,9 @@ class Streams(KafkaNames):
 
     def _begun(self, opened: Opened, packed: bytes, before: Coordinator | None = None) -> Coordinator:
         """Continue the opened application with new slots."""
-        copies = self.settings.standby_replicas > 0
-        about = about_job(self.application_id, len(opened.topology.sub_topologies), self._slot_count, self._page)
-        host = self._engine.host(packed, self._slot_count, copies, about)
-        timeout = self.settings.slot_timeout / 1000
-        self._slots = SlotSessions(host, self.application_id, self._restores, timeout, asks=True)
+        subs = len(opened.topology.sub_topologies)
+        job = Job(self.application_id, packed, self._slot_count, subs, self._page, self.settings)
+        self._slots = self._engine.sessions(job, self._restores)
         self._resources.append(self._close_slots)
         self._slots.on_moved = opened.moved.note
         self._slots.begin()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable
+from typing import Protocol
 
 from penstock import errors
 from penstock.engine.shared.manifest import Manifest
@@ -12,18 +13,20 @@ from penstock.engine.shared.work import StageWork, TaskDone
 from penstock.errors import PenstockError, ProcessingError
 
 
-class StageRunner(ABC):
+class StageRunner(Protocol):
     """Runs the tasks of a stage, in this process or in others."""
 
     @abstractmethod
     def run(self, stage: StageWork, label: str) -> list[TaskDone]:
         """Run all tasks. Raise ``LostWorkError`` when the whole attempt has to be repeated."""
 
-    def follow(self, application: str, manifest: Manifest, changed: Iterable[str]) -> None:  # noqa: B027 - most have none
+    def follow(self, application: str, manifest: Manifest, changed: Iterable[str]) -> None:
         """Let follower copies of tasks apply a commit, in which the `changed` tasks took part."""
+        return
 
-    def give_up(self) -> None:  # noqa: B027 - what runs in this process is over when it is over
+    def give_up(self) -> None:
         """Turn the running stage into a lost attempt; from any thread."""
+        return
 
     @property
     def places(self) -> list[SlotPlace] | None:

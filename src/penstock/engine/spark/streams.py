@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from penstock.engine.running.engine import SlotEngine
 from penstock.engine.running.streams import Streams as Streams
 from penstock.engine.slots.sessions import Host
 from penstock.engine.spark import jvm, private
@@ -13,15 +14,13 @@ from penstock.engine.spark.output import SPARK_OUTPUT
 from penstock.engine.spark.session import begin_jvm, context_for, default_slots, session_on, stop_context
 
 
-class SparkEngine:
-    """Runs slots in one long job of Spark.
+class SparkContextEngine:
+    """The session of an engine on Spark, and its end.
 
     Args:
         spark: the user's session, if any; by default the active one, else a new local one.
         log_file: where a new session keeps its log.
     """
-
-    name = "spark"
 
     def __init__(self, spark: Any | None, application_id: str, log_file: Path):
         self.is_own = False
@@ -34,17 +33,6 @@ class SparkEngine:
 
     def open(self) -> None:
         self._context, self.is_own = context_for(self._session, *self._given)
-
-    def default_slots(self, widest: int) -> int:
-        return default_slots(self._context, widest, self.is_own)
-
-    def host(self, packed: bytes, slots: int, copies: bool, about: str) -> Host:
-        given = self._context, self._given[0], about, packed, slots, copies
-        if private.is_connect(self._context):
-            from penstock.engine.spark.connect import ConnectHost
-
-            return ConnectHost(*given)
-        return SparkHost(*given)
 
     def session(self) -> Any:
         return self._session or session_on(self._context)
@@ -59,3 +47,20 @@ class SparkEngine:
 
     def give_up(self) -> None:
         jvm.give_up()
+
+
+class SparkEngine(SparkContextEngine, SlotEngine):
+    """Runs slots in one long job of Spark."""
+
+    name = "spark"
+
+    def default_slots(self, widest: int) -> int:
+        return default_slots(self._context, widest, self.is_own)
+
+    def host(self, packed: bytes, slots: int, copies: bool, about: str) -> Host:
+        given = self._context, self._given[0], about, packed, slots, copies
+        if private.is_connect(self._context):
+            from penstock.engine.spark.connect import ConnectHost
+
+            return ConnectHost(*given)
+        return SparkHost(*given)

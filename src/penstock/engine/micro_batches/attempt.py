@@ -1,0 +1,41 @@
+"""An attempt at a commit whose stages are jobs of Spark: one job a stage, and one for a circle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from penstock.engine.commit.attempt import Attempt
+from penstock.engine.micro_batches.orders import CircleWork
+from penstock.engine.micro_batches.runner import MicroBatches
+from penstock.engine.shared.circles import Circle
+from penstock.engine.shared.manifest import Manifest
+
+
+class MicroBatchAttempt(Attempt):
+    """An attempt whose runner is ``MicroBatches``."""
+
+    _runner: MicroBatches
+
+    def go_around(self, circle: Circle, label: str) -> None:
+        """Have one Spark task run all rounds of a circle."""
+        waiting = self.take_waiting(circle.subs, circle.topics)
+        works = [work for sub in circle.subs for work in self.works(sub)]
+        if not works and not waiting:
+            return
+        entries = {task.name: self._entries[task.name] for sub in circle.subs for task in self._layout.tasks_of(sub)}
+        limits = [(clock, str(task)) for clock, task in self.may_come(circle, {work.task for work in works})]
+        is_more = bool(self._before.waiting or self._waiting)
+        given = CircleWork(circle.subs[0].id, label, waiting, works, entries, limits, is_more)
+        did, done = self._runner.run_circle(self.stage_of([]), given, self.labelled(label))
+        self.take(did, self.checked(did, {one.task: one for one in done}))
+
+    def manifest(self, of_last_commit: Mapping[str, int]) -> Manifest:
+        """Return the manifest, in which each task's attempt is the run of its Spark task whose results count."""
+        manifest = super().manifest(of_last_commit)
+        tasks = dict(manifest.tasks)
+        for name in self._done:
+            if tasks[name].attempt:
+                tasks[name] = msgspec.structs.replace(tasks[name], attempt=self._runner.attempts[name])
+        return msgspec.structs.replace(manifest, tasks=tasks)

@@ -1,0 +1,162 @@
+"""The jobs of Spark that stages are: of a classic session as RDDs, and of one of Spark Connect as DataFrames."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any
+
+from penstock.engine.micro_batches.task import serve
+from penstock.engine.shared.runner import LostWorkError
+from penstock.engine.spark.connect_server import within
+from penstock.engine.spark.job import _first_lines, is_alive
+from penstock.errors import SparkLostError
+
+_ANSWER_SECONDS = 10.0
+"""How long a Connect server may take to answer."""
+
+_LOOK_SECONDS = 10.0
+"""How often to look during a job whether the server is there. Spark's own client tries for minutes."""
+
+_GROUP, _ABOUT, _CALL_SITE = "spark.jobGroup.id", "spark.job.description", "callSite.short"
+_INTERRUPTS = "spark.job.interruptOnCancel"
+
+
+class ClassicJobs:
+    """Jobs in a session with a JVM. They are RDDs, which cost half of what a DataFrame of one row for each task does.
+
+    Args:
+        context: Spark's context.
+        program: the program, packed by ``shipping``.
+        page: where the program is shown.
+    """
+
+    def __init__(self, context: Any, application_id: str, program: bytes, page: str):
+        self._context, self._application_id, self._page = context, application_id, page
+        self._key = hashlib.sha256(program).hexdigest()
+        self._program = context.broadcast(program)
+        self._group = f"penstock-{application_id}"
+
+    def run(self, orders: Sequence[bytes], label: str) -> list[bytes]:
+        program, key = self._program, self._key
+
+        def answers(given: Iterator[bytes]) -> Iterator[bytes]:
+            return (serve(lambda: program.value, key, bytes(order)) for order in given)
+
+        shown = f"{label}; its page: {self._page}" if self._page else label
+        site = f"penstock {self._application_id}"
+        named = {_GROUP: self._group, _ABOUT: shown, _CALL_SITE: site, _INTERRUPTS: "true"}
+        before = {name: self._context.getLocalProperty(name) for name in named}
+        try:
+            for name, value in named.items():
+                self._context.setLocalProperty(name, value)
+            found: list[bytes] = self._context.parallelize(orders, len(orders)).mapPartitions(answers).collect()
+        except Exception as error:  # py4j raises many kinds of errors
+            self.check()
+            raise LostWorkError(_first_lines(error)) from error
+        finally:
+            with suppress(Exception):  # Spark is gone
+                for name, value in before.items():
+                    self._context.setLocalProperty(name, value)
+        return found
+
+    def cancel(self) -> None:
+        with suppress(Exception):  # Spark is gone, and the job with it
+            self._context.cancelJobGroup(self._group)
+
+    def check(self) -> None:
+        if not is_alive(self._context):
+            raise SparkLostError(
+                f"application {self._application_id!r} stopped because Spark is gone: its JVM was killed, ran out of "
+                "memory, or its session was stopped. Everything committed is safe; start again, and the application "
+                "continues where it was"
+            )
+
+    def close(self) -> None:
+        with suppress(Exception):  # Spark is gone
+            self._program.destroy()
+
+
+class ConnectJobs:
+    """Jobs in a session of Spark Connect, whose client sees only DataFrames.
+
+    Args:
+        spark: the session.
+        program: the program, packed by ``shipping``.
+    """
+
+    def __init__(self, spark: Any, application_id: str, program: bytes):
+        self._spark, self._application_id, self._program = spark, application_id, program
+        self._key = hashlib.sha256(program).hexdigest()
+        self._tag = f"penstock {application_id}"
+        self._asked = time.monotonic()
+        """When the server last answered."""
+
+    def run(self, orders: Sequence[bytes], label: str) -> list[bytes]:
+        job: Future[list[bytes]] = Future()
+        given = self._frame(orders), label, job
+        threading.Thread(target=self._collect, args=given, name="penstock micro-batch", daemon=True).start()
+        while True:
+            try:
+                return job.result(_LOOK_SECONDS)
+            except TimeoutError:  # Spark's client would go on waiting for a server that is gone
+                self._ask()
+            except Exception as error:  # gRPC and PySpark raise many kinds
+                self._ask()
+                raise LostWorkError(_first_lines(error)) from error
+
+    def _frame(self, orders: Sequence[bytes]) -> Any:
+        """Return the DataFrame whose rows are the answers."""
+        packed, key, orders = self._program, self._key, list(orders)
+
+        def answers(batches: Iterator[Any]) -> Iterator[Any]:
+            import pyarrow as pa
+
+            for batch in batches:
+                found = [serve(lambda: packed, key, orders[row]) for row in batch.column(0).to_pylist()]
+                yield pa.record_batch({"answer": pa.array(found, pa.binary())})
+
+        answers.__name__ = "penstock_" + re.sub(r"\W", "_", self._application_id)  # Spark shows it in the plan
+        return self._spark.range(0, len(orders), 1, len(orders)).mapInArrow(answers, "answer binary")
+
+    def _collect(self, frame: Any, label: str, job: Future[list[bytes]]) -> None:
+        try:
+            self._spark.addTag(self._tag)  # of this thread
+            self._spark.addTag(label.replace(",", ";"))
+            job.set_result([bytes(row[0]) for row in frame.collect()])
+        except BaseException as error:
+            job.set_exception(error)
+
+    def cancel(self) -> None:
+        """Cancel the running job, without waiting for a server that may be gone."""
+        threading.Thread(target=self._interrupt, name="penstock cancels", daemon=True).start()
+
+    def _interrupt(self) -> None:
+        with suppress(Exception):  # of a server that is gone, and the job with it
+            self._spark.interruptTag(self._tag)
+
+    def check(self) -> None:
+        if time.monotonic() - self._asked > _LOOK_SECONDS:
+            self._ask()
+
+    def _ask(self) -> None:
+        """Raise ``SparkLostError`` when the server does not answer."""
+        try:
+            within(_ANSWER_SECONDS, lambda: self._spark.conf.get("spark.app.name", ""))
+        except Exception as error:  # gRPC and PySpark raise many kinds
+            is_late = isinstance(error, TimeoutError)
+            why = f"it has not answered for {_ANSWER_SECONDS:g} s" if is_late else str(error).partition("\n")[0][:300]
+            raise SparkLostError(
+                f"application {self._application_id!r} stopped because the Spark Connect server or its session is gone "
+                f"({why}). Everything committed is safe; start again with a new session, and the application continues "
+                "where it was"
+            ) from error
+        self._asked = time.monotonic()
+
+    def close(self) -> None:
+        """Do nothing: nothing is kept for jobs."""
