@@ -29,8 +29,10 @@ _REGISTRIES = ("http://", "https://", "mock://")
 
 MIB = 1 << 20
 GUARANTEES = ("exactly_once", "exactly_once_v2", "at_least_once")
+ON_SPARK = ("spark", "micro-batch")
+"""The engines that run on Spark."""
 _CHOICES = {
-    "engine": ("auto", "spark", "micro-batch", "local"),
+    "engine": ("auto", *ON_SPARK, "local"),
     "processing_guarantee": GUARANTEES,
     "on_lost_records": ("fail", "skip"),
     "metrics_recording_level": RECORDING_LEVELS,
@@ -148,8 +150,9 @@ class Settings:
         log_dir: the folder of the file log's topics.
         log: where the topics are instead: ``"kafka://host:9092"``, behind which librdkafka's options may stand as
             ``?name=value&...``, or another folder.
-        engine: the runner of the application: ``"spark"``, or ``"local"`` for processes of this machine, without Spark
-            and Java. ``"auto"`` takes Spark where there is a session, or where PySpark and Java are installed.
+        engine: the runner of the application: ``"spark"``; ``"micro-batch"``, which makes each commit a short job of
+            Spark; or ``"local"`` for processes of this machine, without Spark and Java. ``"auto"`` takes ``"spark"``
+            where there is a session, or where PySpark and Java are installed.
         schema_registry: the URL of the schema registry of ``Avro``, ``Protobuf`` and ``JsonSchema`` where they name
             none; its options are variables ``PENSTOCK_SCHEMA_REGISTRY_...``.
         state_dir: the folder of this application's databases and, unless ``checkpoint`` says otherwise, its commits.

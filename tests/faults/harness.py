@@ -43,7 +43,7 @@ class Program(processes.Program):
     """One start of a program of this folder."""
 
     def __init__(self, folder: Path, mode: str, script: Path = _PROGRAM, **environment: str):
-        has_slots = mode in ("--spark", "--slots")
+        has_slots = mode in ("--spark", "--slots", "--micro")
         if has_slots:  # else it would be done before anything could be killed
             environment = {"PENSTOCK_COMMIT_INTERVAL": "150 ms", **environment}
         super().__init__([str(script), str(folder), mode], is_forked=not has_slots, **environment)

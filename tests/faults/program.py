@@ -4,6 +4,7 @@ python program.py FOLDER --fill N   make the input topic
 python program.py FOLDER --local    process it without Spark
 python program.py FOLDER --beside   process it without Spark, each commit visible as late as may be
 python program.py FOLDER --spark    process it on Spark
+python program.py FOLDER --micro    process it in Spark's micro-batches
 
 The variable STATE names another folder for local state than ``state``, as another machine has one, and CHECKPOINT the
 URL of another place for commits.
@@ -147,6 +148,11 @@ def run_in_slots(folder: Path, topology: Topology | None = None, **more: Any) ->
     run_on_spark(folder, topology, engine="local", **more)
 
 
+def run_in_micro_batches(folder: Path, topology: Topology | None = None, **more: Any) -> None:
+    """All commits as short jobs of Spark."""
+    run_on_spark(folder, topology, engine="micro-batch", **more)
+
+
 def _session() -> Any:
     """A session on the master that the variable SPARK_MASTER names; None for Penstock's own."""
     master = os.environ.get("SPARK_MASTER")
@@ -160,8 +166,8 @@ def _session() -> Any:
     return builder.config("spark.log.level", "OFF").getOrCreate()
 
 
-MODES = {"--local": run_local, "--slots": run_in_slots, "--spark": run_on_spark}
-"""How a program can run: in one process, in slots of this machine, in slots on Spark."""
+MODES = {"--local": run_local, "--slots": run_in_slots, "--spark": run_on_spark, "--micro": run_in_micro_batches}
+"""How a program can run: in one process, in slots of this machine, in slots on Spark, in micro-batches."""
 
 
 def main() -> None:

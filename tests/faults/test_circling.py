@@ -66,9 +66,10 @@ def test_a_crash_between_any_two_steps_of_a_commit_or_a_round_changes_no_result_
     assert harness.outcome(folder, circling.topology()) == circled_undisturbed
 
 
+@pytest.mark.parametrize("mode", ["--spark", "--micro"])
 def test_kills_of_slots_on_spark_change_no_result_of_a_circle(
-    base: Path, circled_undisturbed: dict[str, Any], tmp_path: Path
+    mode: str, base: Path, circled_undisturbed: dict[str, Any], tmp_path: Path
 ) -> None:
     folder = harness.copy_of(base, tmp_path)
-    assert harness.run_to_the_end(folder, "--spark", ["slot", "driver"], kills=4, seed=5, script=SCRIPT) >= 2
+    assert harness.run_to_the_end(folder, mode, ["slot", "driver"], kills=4, seed=5, script=SCRIPT) >= 2
     assert harness.outcome(folder, circling.topology()) == circled_undisturbed

@@ -18,3 +18,12 @@ def test_crashes_inside_slots_and_the_driver_change_nothing(
     folder = harness.copy_of(small_base, tmp_path)
     harness.run_with_crashes_at(folder, mode, ["after-delta", "during-publish", "after-local-commit"], 3)
     assert harness.outcome(folder) == small_undisturbed
+
+
+def test_crashes_inside_the_tasks_of_micro_batches_and_the_driver_change_nothing(
+    small_base: Path, small_undisturbed: dict[str, Any], tmp_path: Path
+) -> None:
+    folder = harness.copy_of(small_base, tmp_path)
+    points = ["after-delta", "before-manifest", "during-publish", "before-flush", "after-flush", "after-answer"]
+    harness.run_with_crashes_at(folder, "--micro", points, 3)
+    assert harness.outcome(folder) == small_undisturbed

@@ -221,6 +221,39 @@ def test_copies_of_state_elsewhere_are_refused(remote: Any, lines: Path):
         start(counting(), remote, lines, standby_replicas=1)
 
 
+def test_a_program_runs_in_micro_batches_through_kills_and_interrupts_and_keeps_no_core(remote: Any, lines: Path):
+    marker = lines / "died"
+
+    def dies_once(n: int) -> int:
+        try:
+            marker.touch(exist_ok=False)
+        except FileExistsError:
+            return n * 10
+        os.kill(os.getpid(), signal.SIGKILL)
+        return n
+
+    builder = StreamsBuilder()
+    numbers = builder.stream("numbers", key=str, value=int).map_values(dies_once)
+    numbers.to("tens")
+    numbers.group_by_key().count("counts").to_stream().to("totals")
+    given: dict[str, Any] = {"engine": "micro-batch", "statestore_cache_max_bytes": 0}
+    with start(builder.build(), remote, lines, **given) as streams:
+        streams.process_all_available()
+        assert remote.interruptAll() == []  # nothing runs between two commits
+        put(lines, range(90, 180))
+        streams.process_all_available()
+        assert {key: streams.store("counts").get(key) for key in KEYS} == dict.fromkeys(KEYS, 20)
+    assert marker.exists()
+    put(lines, range(180, 270))
+    with start(builder.build(), remote, lines, statestore_cache_max_bytes=0) as streams:  # and goes on in slots
+        streams.process_all_available()
+        assert {key: streams.store("counts").get(key) for key in KEYS} == dict.fromkeys(KEYS, 30)
+    found = [record.value for record in consume("tens", str, int, log=lines / "log")]
+    assert sorted(found) == [n * 10 for n in range(270)]  # each once
+    totals = [(record.key, record.value) for record in consume("totals", str, int, log=lines / "log")]
+    assert sorted(totals) == [(key, n) for key in KEYS for n in range(1, 31)]
+
+
 PROGRAM = """
 import sys
 from pyspark.sql import SparkSession
@@ -229,7 +262,7 @@ from penstock import StreamsBuilder
 spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
 builder = StreamsBuilder()
 builder.stream("numbers", key=str, value=int).group_by_key().count("counts").to_stream().to("totals")
-streams = builder.build().start("shop", spark=spark, log="log", state_dir="state")
+streams = builder.build().start("shop", spark=spark, log="log", state_dir="state", engine=sys.argv[2])
 streams.process_all_available()
 print("runs", flush=True)
 try:
@@ -242,9 +275,9 @@ except Exception as error:
 
 
 @contextmanager
-def program(server: Any, folder: Path) -> Iterator[subprocess.Popen[str]]:
+def program(server: Any, folder: Path, engine: str) -> Iterator[subprocess.Popen[str]]:
     (folder / "program.py").write_text(PROGRAM)
-    command = [sys.executable, "-W", "ignore", "program.py", server.url]
+    command = [sys.executable, "-W", "ignore", "program.py", server.url, engine]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield process
@@ -257,14 +290,15 @@ def read_line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def test_ctrl_c_stops_a_program_and_its_job_and_a_lost_server_is_told_of(lines: Path, tmp_path: Path):
+@pytest.mark.parametrize("engine", ["spark", "micro-batch"])
+def test_ctrl_c_stops_a_program_and_its_job_and_a_lost_server_is_told_of(engine: str, lines: Path, tmp_path: Path):
     with connect_server(tmp_path / "server", "local[*]") as server:  # how many cores these are, only a job can tell
-        with program(server, lines) as process:
+        with program(server, lines, engine) as process:
             assert read_line(process) == "runs"
             process.send_signal(signal.SIGINT)
             assert read_line(process) == "NOT_RUNNING []"
-        assert are_free(lines)
-        with program(server, lines) as process:
+        assert engine == "micro-batch" or are_free(lines)
+        with program(server, lines, engine) as process:
             assert read_line(process) == "runs"
             server.kill()
             told = read_line(process)

@@ -78,8 +78,9 @@ _ABORTED, _TERMINATED = 130, 143
 )
 @click.option(
     "--engine",
-    type=click.Choice(["auto", "spark", "local"]),
-    help="Spark, or processes of this machine without Spark. [default: auto, Spark where it is installed]",
+    type=click.Choice(["auto", "spark", "micro-batch", "local"]),
+    help="Spark; micro-batch, a short Spark job for each commit; or local, processes of this machine without Spark. "
+    "[default: auto, Spark where it is installed]",
 )
 @click.option("--serve", is_flag=True, envvar="PENSTOCK_SERVE", help="Answer questions about its state over HTTP.")
 @click.option("--serve-port", type=click.IntRange(0, 65535), help="For --serve; 0 takes a free port. [default: 8092]")
@@ -147,6 +148,7 @@ def run(
       penstock run app.py:topology --available-now
       penstock run jobs.flights:late --application-id late --slots 2 --on-error dead_letter:failed
       penstock run app.py --engine local
+      penstock run app.py --engine micro-batch --trigger "10 seconds"
       penstock run app.py --ui
       penstock run app.py --ui --host 0.0.0.0 --token-file token
       penstock run app.py --live

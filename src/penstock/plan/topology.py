@@ -270,7 +270,7 @@ class Topology(Declarations):
         drop: Iterable[str] = (),
         **settings: Unpack[SettingsArguments],
     ) -> Streams:
-        """Run the topology on Spark.
+        """Run the topology on Spark, or in processes of this machine: the setting ``engine`` says where.
 
         Args:
             application_id: names the application: its folder, its internal topics, its job in Spark.

@@ -107,6 +107,8 @@ class CommitLoop:
         self._asked: list[threading.Event] = []
         """Callers that wait until all existing records have been processed."""
         self._is_stopping = False
+        self._over = threading.Event()
+        """Set when the loop has ended. Ctrl-C in ``Thread.join`` would have Python take the thread for ended."""
         self._thread = threading.Thread(
             target=self._run, name=f"penstock {coordinator.application_id} commits", daemon=True
         )
@@ -125,7 +127,7 @@ class CommitLoop:
 
     @property
     def has_ended(self) -> bool:
-        return not self._thread.is_alive()
+        return self._over.is_set() or self._thread.ident is None
 
     def wake(self) -> None:
         """Look at once whether there is anything to do; from any thread."""
@@ -138,10 +140,8 @@ class CommitLoop:
         """
         self._is_stopping = True
         self._watch.wake()
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join(timeout)
-            if not self.has_ended:
-                self._coordinator.give_up()
+        if not self.has_ended and self._thread is not threading.current_thread() and not self._over.wait(timeout):
+            self._coordinator.give_up()
         return self.has_ended
 
     def pause(self) -> None:
@@ -157,7 +157,8 @@ class CommitLoop:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the loop ends. Return whether it did within the timeout, in seconds."""
-        self._thread.join(timeout)
+        if not self.has_ended:
+            self._over.wait(timeout)
         return self.has_ended
 
     def process_all_available(self) -> None:
@@ -184,8 +185,11 @@ class CommitLoop:
         except Exception as error:
             self.error = self._unexpected(error)
         finally:
-            self._watch.close()
-            self._on_end(self.error)
+            try:
+                self._watch.close()
+                self._on_end(self.error)
+            finally:
+                self._over.set()
 
     def _begins_anew(self, error: PenstockError) -> bool:
         if not self._goes_on_after(error):

@@ -23,8 +23,8 @@ _ANSWER_SECONDS = 10.0
 _LOOK_SECONDS = 10.0
 """How often to look during a job whether the server is there. Spark's own client tries for minutes."""
 
-_GROUP, _ABOUT, _CALL_SITE = "spark.jobGroup.id", "spark.job.description", "callSite.short"
-_INTERRUPTS = "spark.job.interruptOnCancel"
+_GROUP, _ABOUT = "spark.jobGroup.id", "spark.job.description"
+_INTERRUPTS, _POOL = "spark.job.interruptOnCancel", "spark.scheduler.pool"
 
 
 class ClassicJobs:
@@ -41,6 +41,11 @@ class ClassicJobs:
         self._key = hashlib.sha256(program).hexdigest()
         self._program = context.broadcast(program)
         self._group = f"penstock-{application_id}"
+        self._named = {
+            _GROUP: self._group,
+            _INTERRUPTS: "true",
+            _POOL: context.getLocalProperty(_POOL),  # of the user's thread
+        }
 
     def run(self, orders: Sequence[bytes], label: str) -> list[bytes]:
         program, key = self._program, self._key
@@ -49,20 +54,13 @@ class ClassicJobs:
             return (serve(lambda: program.value, key, bytes(order)) for order in given)
 
         shown = f"{label}; its page: {self._page}" if self._page else label
-        site = f"penstock {self._application_id}"
-        named = {_GROUP: self._group, _ABOUT: shown, _CALL_SITE: site, _INTERRUPTS: "true"}
-        before = {name: self._context.getLocalProperty(name) for name in named}
         try:
-            for name, value in named.items():
+            for name, value in (self._named | {_ABOUT: shown}).items():  # of the thread that makes the commits
                 self._context.setLocalProperty(name, value)
             found: list[bytes] = self._context.parallelize(orders, len(orders)).mapPartitions(answers).collect()
         except Exception as error:  # py4j raises many kinds of errors
             self.check()
             raise LostWorkError(_first_lines(error)) from error
-        finally:
-            with suppress(Exception):  # Spark is gone
-                for name, value in before.items():
-                    self._context.setLocalProperty(name, value)
         return found
 
     def cancel(self) -> None:

@@ -1,4 +1,4 @@
-"""The interface of an engine, and which one runs an application: Spark, or processes of this machine."""
+"""The interface of an engine, and which one runs an application: slots on Spark, micro-batches, or local processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.engine.shared.runner import StageRunner
 from penstock.engine.slots.sessions import Host, SlotSessions
 from penstock.engine.task.live import StoreAnswer, StoreQuestion
 from penstock.errors import ConfigError
-from penstock.settings import Settings
+from penstock.settings import ON_SPARK, Settings
 
 
 class Sessions(StageRunner, Protocol):
@@ -65,6 +65,8 @@ class Engine(Protocol):
     name: str
     is_own: bool
     """Whether Spark was started for this application, and ends with it."""
+    keeps_cores: bool
+    """Whether it takes a core of Spark for each slot as long as it runs."""
 
     def begin(self) -> None:
         """Start in the background what takes long."""
@@ -99,6 +101,7 @@ class SlotEngine(ABC):
     """An engine whose tasks run in slots."""
 
     attempts: type[Attempt] = Attempt
+    keeps_cores = True
 
     @abstractmethod
     def host(self, packed: bytes, slots: int, copies: bool, about: str) -> Host:
@@ -125,7 +128,7 @@ class Choice(NamedTuple):
     @property
     def said(self) -> str:
         """The choice in one line, for the user who starts a program."""
-        return "starting Spark ..." if self.name == "spark" else f"running without Spark: {self.why}"
+        return "starting Spark ..." if self.name in ON_SPARK else f"running without Spark: {self.why}"
 
 
 def choice_of(settings: Settings, spark: Any | None) -> Choice:
@@ -135,11 +138,17 @@ def choice_of(settings: Settings, spark: Any | None) -> Choice:
         spark: the session that the user gave, if any.
 
     Raises:
-        ConfigError: the local engine was given a session, or copies on other machines.
+        ConfigError: the local engine was given a session, or an engine without slots copies on other machines.
     """
     choice = _choice(settings, spark)
     if choice.name == "local" and spark is not None:
         raise ConfigError("start: spark is a session, and the setting engine is 'local'; leave one of them out")
+    if choice.name == "micro-batch" and settings.standby_replicas:
+        raise ConfigError(
+            f"standby_replicas is {settings.standby_replicas}, and the setting engine is 'micro-batch': copies follow "
+            "the tasks of slots, and a micro-batch has none. Set standby_replicas to 0; a task that comes to another "
+            "machine is restored from the checkpoint"
+        )
     if choice.name == "local" and settings.standby_replicas:
         raise ConfigError(
             f"standby_replicas is {settings.standby_replicas}, and the application runs without Spark ({choice.why}): "

@@ -157,7 +157,7 @@ class Streams(KafkaNames):
         self._resources.append(self._engine.close)
         self._slot_count = slots or self._engine.default_slots(max(1, *opened.layout.tasks.values()))
         if self._children.now():
-            self._children.check(self.spark, self._slot_count)
+            self._children.check(self.spark, self._slot_count if self._engine.keeps_cores else 0)
             self._resources.append(self._children.stop)
         self._coordinator = self._begun(opened, packed)
 
@@ -400,7 +400,7 @@ class Streams(KafkaNames):
 
     @property
     def engine(self) -> str:
-        """The engine that runs it: ``"spark"``, or ``"local"`` for processes of this machine."""
+        """The engine that runs it: ``"spark"``, ``"micro-batch"``, or ``"local"`` for processes of this machine."""
         return self._engine.name
 
     def offsets(self) -> Ends:
