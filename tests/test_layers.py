@@ -59,6 +59,8 @@ LAYERS = {
     "engine/batch": "engine engine/commit engine/operate engine/running engine/shared engine/shipping engine/spark "
     "engine/task log losses ops plan query serdes state state/kinds state_frames storage syncing",
     "engine/children": "engine/batch engine/running engine/shared engine/shipping engine/spark log plan serdes storage",
+    "engine/micro_batches": "engine/commit engine/operate engine/running engine/shared engine/shipping engine/slots "
+    "engine/spark engine/task plan state storage",
     "query": "engine/commit engine/shared engine/task log plan serdes state storage",
     "watch": "engine/shared log losses query serdes storage",
     "losses": "",
@@ -81,6 +83,7 @@ DOORS = {
     ("engine/running/start.py", "engine/spark"): "Spark, where it is the engine",
     ("plan/topology.py", "engine/batch"): "Topology.run_batch(), for users",
     ("dsl/dataframes.py", "engine/children"): "what the columns of a DataFrame are; KStream.to_dataframe(), for users",
+    ("engine/running/start.py", "engine/micro_batches"): "Spark's micro-batches, where they are the engine",
     ("engine/running/start.py", "engine/children"): "the queries of a program, where it has some",
     ("engine/running/streams.py", "query"): "Streams.store(), for users",
     ("engine/running/streams.py", "watch"): "how Streams shows itself in notebooks",

@@ -45,7 +45,8 @@ class Program(processes.Program):
     def __init__(self, folder: Path, mode: str, script: Path = _PROGRAM, **environment: str):
         has_slots = mode in ("--spark", "--slots", "--micro")
         if has_slots:  # else it would be done before anything could be killed
-            environment = {"PENSTOCK_COMMIT_INTERVAL": "150 ms", **environment}
+            interval = "700 ms" if mode == "--micro" else "150 ms"
+            environment = {"PENSTOCK_COMMIT_INTERVAL": interval, **environment}
         super().__init__([str(script), str(folder), mode], is_forked=not has_slots, **environment)
 
 

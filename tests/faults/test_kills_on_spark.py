@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.kip("892-13")]
         ("--slots", 5, ["slot"], 20),
         ("--slots", 6, ["driver", "slot"], 20),
         ("--micro", 7, ["driver", "jvm"], 4),
-        ("--micro", 8, ["slot"], 8),
+        ("--micro", 8, ["slot"], 6),
     ],
 )
 def test_kills_of_driver_jvm_and_slots_change_nothing(

@@ -6,13 +6,15 @@ import hashlib
 import re
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
 from penstock.engine.micro_batches.task import serve
 from penstock.engine.shared.runner import LostWorkError
+from penstock.engine.slots.processes import ENVIRONMENT
+from penstock.engine.spark import private
 from penstock.engine.spark.connect_server import within
 from penstock.engine.spark.job import _first_lines, is_alive
 from penstock.errors import SparkLostError
@@ -25,6 +27,8 @@ _LOOK_SECONDS = 10.0
 
 _GROUP, _ABOUT = "spark.jobGroup.id", "spark.job.description"
 _INTERRUPTS, _POOL = "spark.job.interruptOnCancel", "spark.scheduler.pool"
+
+_ENVIRONMENT = {**ENVIRONMENT, "PENSTOCK_SLOT": "micro-batch"}
 
 
 class ClassicJobs:
@@ -57,11 +61,27 @@ class ClassicJobs:
         try:
             for name, value in (self._named | {_ABOUT: shown}).items():  # of the thread that makes the commits
                 self._context.setLocalProperty(name, value)
-            found: list[bytes] = self._context.parallelize(orders, len(orders)).mapPartitions(answers).collect()
+            found: list[bytes] = self._rdd(orders, answers).collect()
         except Exception as error:  # py4j raises many kinds of errors
             self.check()
             raise LostWorkError(_first_lines(error)) from error
         return found
+
+    def _rdd(self, orders: Sequence[bytes], answers: Callable[[Iterator[bytes]], Iterator[bytes]]) -> Any:
+        """Return the RDD of the answers. Its Python processes have variables as slots have them, so they are others
+        than those of the user's functions.
+        """
+        environment = self._context.environment
+        before = dict(environment)
+        environment.update(_ENVIRONMENT)
+        try:
+            rdd = self._context.parallelize(orders, len(orders)).mapPartitions(answers)
+            private.fix_environment(rdd)
+            return rdd
+        finally:
+            for name in _ENVIRONMENT:
+                environment.pop(name)
+            environment.update(before)
 
     def cancel(self) -> None:
         with suppress(Exception):  # Spark is gone, and the job with it

@@ -160,7 +160,8 @@ def serve(place: Place, address: Address, program: Callable[[], Program], second
         return (
             f"slot {place.slot}, on {socket.gethostname()}, cannot reach the driver at {address.host}:{address.port} "
             f"({error}): executors connect to spark.driver.host; set it to an address of the driver that they reach, "
-            "and spark.driver.bindAddress to one that the driver has"
+            "and spark.driver.bindAddress to one that the driver has. Where executors may not connect to the driver at "
+            'all, start with engine="micro-batch": it needs no connection'
         )
     except LinkLostError:
         return ""  # another job has started
@@ -179,7 +180,7 @@ def serve_anywhere(run: str, job: int, address: Address, seconds: float, program
         return (
             f"a slot, on {host}, cannot reach the program at {address.host}:{address.port} ({error}): under Spark "
             "Connect slots connect to the machine of the program. Start it on a machine that the executors reach, such "
-            "as the server's"
+            'as the server\'s, or start it with engine="micro-batch": it needs no connection'
         )
     except LinkLostError:
         return ""
