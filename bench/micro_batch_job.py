@@ -41,7 +41,7 @@ from penstock.log.file.log import FileLog
 
 WARM, MEASURED = 6, 12
 IDLE_SECONDS = 20.0
-COLUMNS = {"key": "key", "value": "value", "timestamp": "timestamp"}
+COLUMNS: dict[str, Any] = {"key": "key", "value": "value", "timestamp": "timestamp"}
 
 Put = Callable[[int], None]
 """Brings in the records of a batch, by its number, and waits until they are processed."""
@@ -104,7 +104,7 @@ class Job:
         return self.over_query(take, stack)
 
     def started(self, topology: Topology, stack: ExitStack, **given: Any) -> Any:
-        places = {"log": self._folder / "log", "state_dir": self._folder / "state"}
+        places: dict[str, Any] = {"log": self._folder / "log", "state_dir": self._folder / "state"}
         return stack.enter_context(
             topology.start("bench", engine="micro-batch", spark=self._spark, slots=PARTITIONS, **places, **given)
         )

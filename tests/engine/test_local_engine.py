@@ -184,6 +184,7 @@ def test_a_function_that_fails_ends_the_program_with_its_error():
         (False, False, "auto", Choice("local", "PySpark is not installed")),
         (True, True, "local", Choice("local", "the setting engine says so", True)),
         (False, False, "spark", Choice("spark", "the setting engine says so", True)),
+        (True, True, "micro-batch", Choice("micro-batch", "the setting engine says so", True)),
     ],
 )
 def test_spark_is_the_default_where_it_is_installed(monkeypatch, has_pyspark, has_java, given, choice):
@@ -207,13 +208,13 @@ def test_the_choice_is_said_in_one_line(monkeypatch, caplog):
         assert streams.engine == "local"
     assert caplog.messages == ["application 'words' is running without Spark: there is no Java"]
     assert Choice("local", "PySpark is not installed").said == "running without Spark: PySpark is not installed"
-    assert Choice("spark", "").said == "starting Spark ..."
+    assert Choice("spark", "").said == Choice("micro-batch", "").said == "starting Spark ..."
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"engine": "flink"}, "engine must be one of auto, spark, local; got 'flink'"),
+        ({"engine": "flink"}, "engine must be one of auto, spark, micro-batch, local; got 'flink'"),
         (
             {"engine": "local", "standby_replicas": 1},
             r"standby_replicas is 1, and the application runs without Spark \(the setting engine says so\): copies "

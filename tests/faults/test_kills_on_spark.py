@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import struct
@@ -28,7 +29,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.kip("892-13")]
         ("--slots", 5, ["slot"], 20),
         ("--slots", 6, ["driver", "slot"], 20),
         ("--micro", 7, ["driver", "jvm"], 4),
-        ("--micro", 8, ["slot"], 6),
     ],
 )
 def test_kills_of_driver_jvm_and_slots_change_nothing(
@@ -42,6 +42,26 @@ def test_kills_of_driver_jvm_and_slots_change_nothing(
 ) -> None:
     folder = harness.copy_of(small_base, tmp_path)
     assert harness.run_to_the_end(folder, mode, kinds, kills, seed) >= min(kills, 3)
+    assert harness.outcome(folder) == small_undisturbed
+
+
+def test_kills_of_the_processes_that_run_micro_batches_change_nothing(
+    small_base: Path, small_undisturbed: dict[str, Any], tmp_path: Path
+) -> None:
+    """Those that work at a job, and the daemon that Spark forks them from, at any moment of a commit."""
+    folder = harness.copy_of(small_base, tmp_path)
+    program, rng, killed = harness.Program(folder, "--micro"), random.Random(8), 0
+    for commits in (1, 2, 4, 6, 8, 10):
+        program.wait_for_commits(commits)
+        time.sleep(rng.uniform(0, 0.6))
+        daemons = program.processes("daemon")
+        workers = [pid for pid in program.processes("slot") if pid not in daemons]
+        for pid in daemons if commits == 4 else workers:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                killed += 1
+    assert program.wait(), program.errors()
+    assert killed >= 3
     assert harness.outcome(folder) == small_undisturbed
 
 

@@ -34,8 +34,8 @@ def test_a_slot_that_cannot_reach_the_driver_says_where_it_looked():
     assert job.failure == (
         f"slot 0, on {socket.gethostname()}, cannot reach the driver at 127.0.0.1:{unused} ([Errno 111] Connection "
         "refused): executors connect to spark.driver.host; set it to an address of the driver that they reach, and "
-        "spark.driver.bindAddress to one that the driver has. Where executors may not connect to the driver at all, start "
-        'with engine="micro-batch": it needs no connection'
+        "spark.driver.bindAddress to one that the driver has. Where executors may not connect to the driver at all, "
+        'start with engine="micro-batch": it needs no connection'
     )
 
 

@@ -15,7 +15,6 @@ from penstock.engine.micro_batches.task import serve
 from penstock.engine.shared.runner import LostWorkError
 from penstock.engine.slots.processes import ENVIRONMENT
 from penstock.engine.spark import private
-from penstock.engine.spark.connect_server import within
 from penstock.engine.spark.job import _first_lines, is_alive
 from penstock.errors import SparkLostError
 
@@ -164,6 +163,8 @@ class ConnectJobs:
 
     def _ask(self) -> None:
         """Raise ``SparkLostError`` when the server does not answer."""
+        from penstock.engine.spark.connect_server import within  # it imports Spark SQL
+
         try:
             within(_ANSWER_SECONDS, lambda: self._spark.conf.get("spark.app.name", ""))
         except Exception as error:  # gRPC and PySpark raise many kinds
