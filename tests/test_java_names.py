@@ -103,7 +103,7 @@ def test_what_java_alone_has_says_what_to_write_here(owner: Any, name: str, said
 @pytest.mark.parametrize(
     "name",
     [
-        "Serdes",
+        "WindowedSerdes",
         "KafkaStreams",
         "KeyValue",
         "Named",
@@ -154,7 +154,7 @@ def loaded(folder: Path, text: str) -> str:
         ("StreamsBuilder().stream('in').groupByKey()", "did you mean 'group_by_key'?"),
         ("topology = KafkaStreams(StreamsBuilder().build(), {})", "name 'KafkaStreams' is not defined"),
         ("topology = KafkaStreams(StreamsBuilder().build(), {})", 'builder.build().start("application-id") runs'),
-        ("from penstock import Serdes", "types stand for serdes"),
+        ("from penstock import WindowedSerdes", "windowed keys have their types"),
     ],
 )
 def test_the_command_line_says_it_too(tmp_path: Path, line: str, said: str, monkeypatch: pytest.MonkeyPatch):

@@ -15,8 +15,9 @@ SOURCE = Path(penstock.__file__).parent
 
 FOUNDATIONS = (
     "arrays batch callers calls columns compiled connections durations errors faults handlers java_names locations "
-    "masking messages metric_names metrics moving notebooks offset_reset plain_files record processor rows "
-    "setting_names settings signatures sizes temporary times timestamps topic_names untrusted window_ends"
+    "masking messages metric_names metrics moving notebooks offset_reset plain_files record sensors processor "
+    "processor_wrapper rows setting_files setting_names settings signatures sizes temporary times timestamps "
+    "topic_names untrusted window_ends"
 )
 """Modules beside the folders that anybody may import; among themselves they are in the order of their imports."""
 
@@ -85,7 +86,7 @@ DOORS = {
     ("dsl/dataframes.py", "engine/children"): "what the columns of a DataFrame are; KStream.to_dataframe(), for users",
     ("engine/running/start.py", "engine/micro_batches"): "Spark's micro-batches, where they are the engine",
     ("engine/running/start.py", "engine/children"): "the queries of a program, where it has some",
-    ("engine/running/streams.py", "query"): "Streams.store(), for users",
+    ("engine/running/queryable.py", "query"): "Streams.store(), for users",
     ("engine/running/streams.py", "watch"): "how Streams shows itself in notebooks",
     ("engine/local.py", "query"): "the same without Spark",
 }

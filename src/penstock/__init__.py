@@ -17,6 +17,7 @@ if _TYPE_CHECKING:
     from penstock.dataframes import write
     from penstock.dsl.branched import Branched, BranchedKStream
     from penstock.dsl.builder import StreamsBuilder
+    from penstock.dsl.built_in_suppliers import BuiltInDslStoreSuppliers
     from penstock.dsl.cogrouped import CogroupedKStream, SessionWindowedCogroupedKStream, TimeWindowedCogroupedKStream
     from penstock.dsl.consumed import Consumed
     from penstock.dsl.deduplicated import Deduplicated
@@ -54,7 +55,7 @@ if _TYPE_CHECKING:
     from penstock.engine.batch.result import BatchResult
     from penstock.engine.operate.close_options import CloseOptions
     from penstock.engine.operate.lifecycle import State, UncaughtExceptionResponse
-    from penstock.engine.operate.restores import RestoreProgress
+    from penstock.engine.operate.restores import LagInfo, RestoreProgress
     from penstock.engine.running.streams import Streams
     from penstock.engine.shared.places import KeyQueryMetadata, SlotPlace
     from penstock.errors import (
@@ -93,6 +94,7 @@ if _TYPE_CHECKING:
     from penstock.metrics import Metric
     from penstock.offset_reset import AutoOffsetReset
     from penstock.plan.functions import columnar
+    from penstock.plan.store_suppliers import DslKeyValueParams, DslSessionParams, DslStoreSuppliers, DslWindowParams
     from penstock.plan.topology import Topology
     from penstock.processor import (
         STREAM_TIME,
@@ -107,6 +109,7 @@ if _TYPE_CHECKING:
         RecordMetadata,
         ValueTransformerWithKey,
     )
+    from penstock.processor_wrapper import ProcessorWrapper
     from penstock.progress import Progress
     from penstock.query.answers import FailureReason, QueryResult, StateQueryResult
     from penstock.query.application import ApplicationStores
@@ -139,6 +142,8 @@ if _TYPE_CHECKING:
         Window,
         Windowed,
     )
+    from penstock.sensors import Sensor, StreamsMetrics
+    from penstock.serdes.kafka import Serdes
     from penstock.serdes.registry import Avro, JsonSchema, Protobuf, SchemaRegistry
     from penstock.state.buffered import BufferedTransaction
     from penstock.state.interface import IsolationLevel, StateStore, StateStoreContext, TopicPartition, Transaction
@@ -179,6 +184,7 @@ __all__ = [
     "BufferConfig",
     "BufferFullError",
     "BufferedTransaction",
+    "BuiltInDslStoreSuppliers",
     "CalendarWindows",
     "Cancellable",
     "CloseOptions",
@@ -189,6 +195,10 @@ __all__ = [
     "ConsumerRecord",
     "CorruptDataError",
     "Deduplicated",
+    "DslKeyValueParams",
+    "DslSessionParams",
+    "DslStoreSuppliers",
+    "DslWindowParams",
     "EmitStrategy",
     "ErrorHandlerContext",
     "FailOnInvalidTimestamp",
@@ -211,6 +221,7 @@ __all__ = [
     "KeyQueryMetadata",
     "KeyValueStore",
     "KeyValueStoreSupplier",
+    "LagInfo",
     "LogAndSkipOnInvalidTimestamp",
     "LogError",
     "Loss",
@@ -230,6 +241,7 @@ __all__ = [
     "Processor",
     "ProcessorContext",
     "ProcessorSupplier",
+    "ProcessorWrapper",
     "Produced",
     "Progress",
     "Protobuf",
@@ -247,7 +259,9 @@ __all__ = [
     "Repartitioned",
     "RestoreProgress",
     "SchemaRegistry",
+    "Sensor",
     "SerdeError",
+    "Serdes",
     "SessionKey",
     "SessionStore",
     "SessionStoreSupplier",
@@ -270,6 +284,7 @@ __all__ = [
     "StreamJoined",
     "Streams",
     "StreamsBuilder",
+    "StreamsMetrics",
     "Suppressed",
     "TableJoined",
     "TimeWindowedCogroupedKStream",
@@ -325,9 +340,11 @@ __version__ = "0.1.0"
 _let_spark_find_this_python()
 
 _NAMES = {
+    "processor_wrapper": "ProcessorWrapper",
     "dataframes": "write",
     "dsl.branched": "Branched BranchedKStream",
     "dsl.builder": "StreamsBuilder",
+    "dsl.built_in_suppliers": "BuiltInDslStoreSuppliers",
     "dsl.cogrouped": "CogroupedKStream SessionWindowedCogroupedKStream TimeWindowedCogroupedKStream",
     "dsl.consumed": "Consumed",
     "dsl.deduplicated": "Deduplicated",
@@ -354,14 +371,15 @@ _NAMES = {
     "engine.batch.result": "BatchResult",
     "engine.operate.close_options": "CloseOptions",
     "engine.operate.lifecycle": "State UncaughtExceptionResponse",
-    "engine.operate.restores": "RestoreProgress",
+    "engine.operate.restores": "LagInfo RestoreProgress",
     "engine.running.streams": "Streams",
     "engine.shared.places": "KeyQueryMetadata SlotPlace",
     "errors": (
         "AlreadyRunningError ArgumentsError BufferFullError CommitError ConfigError CorruptDataError "
         "FencedError LogError NoSuchElementError OffsetOutOfRangeError OldNameWarning PartitioningWarning "
-        "PenstockError PenstockWarning ProcessingError QueryError RefusedRecordError RegistryError SerdeError "
-        "SparkLostError StoreError TopicExistsError TopicNotFoundError TopologyError TopologyException"
+        "PenstockError PenstockWarning ProcessingError QueryError RefusedRecordError RegistryError "
+        "SerdeError SparkLostError StoreError TopicExistsError TopicNotFoundError TopologyError "
+        "TopologyException"
     ),
     "handlers": "ErrorHandlerContext HandlerResponse",
     "log.cluster": "Kafka",
@@ -372,10 +390,11 @@ _NAMES = {
     "metrics": "Metric",
     "offset_reset": "AutoOffsetReset",
     "plan.functions": "columnar",
+    "plan.store_suppliers": "DslKeyValueParams DslSessionParams DslStoreSuppliers DslWindowParams",
     "plan.topology": "Topology",
     "processor": (
-        "Cancellable FixedKeyProcessor Processor ProcessorContext ProcessorSupplier PunctuationType "
-        "RecordContext RecordMetadata STREAM_TIME ValueTransformerWithKey WALL_CLOCK_TIME"
+        "Cancellable FixedKeyProcessor Processor ProcessorContext ProcessorSupplier "
+        "PunctuationType RecordContext RecordMetadata STREAM_TIME ValueTransformerWithKey WALL_CLOCK_TIME"
     ),
     "progress": "Progress",
     "query.answers": "FailureReason QueryResult StateQueryResult",
@@ -392,6 +411,8 @@ _NAMES = {
         "AggregationWithHeaders ConsumerRecord Record SessionKey ValueAndTimestamp ValueTimestampHeaders Window "
         "Windowed"
     ),
+    "sensors": "Sensor StreamsMetrics",
+    "serdes.kafka": "Serdes",
     "serdes.registry": "Avro JsonSchema Protobuf SchemaRegistry",
     "state.buffered": "BufferedTransaction",
     "state.interface": "IsolationLevel StateStore StateStoreContext TopicPartition Transaction",

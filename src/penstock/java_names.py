@@ -29,7 +29,6 @@ _KINDS_OF_TIME_WINDOWS = (
 _OF_MODULE = {
     **dict.fromkeys(("TumblingWindows", "HoppingWindows", "TumblingWindow", "HoppingWindow"), _KINDS_OF_TIME_WINDOWS),
     "SparkSession": "import it from pyspark.sql",
-    "Serdes": _A_TYPE,
     "WindowedSerdes": "windowed keys have their types by themselves",
     "KafkaStreams": 'builder.build().start("application-id") runs a topology and gives its handle',
     "StreamsConfig": _SETTING,
@@ -138,7 +137,6 @@ _WAYS: dict[str, dict[str, str]] = {
         "windowed_by": "tables have no windows; those of a stream are to_stream().group_by_key().windowed_by(...)",
         "through": "write it with to_stream().to(topic), and read that with builder.table(topic)",
         "to_table": "this is a table already",
-        "queryable_store_name": "the store has the name that you give it: store=...",
     },
     "KGroupedStream": {
         **dict.fromkeys(_OF_RESULTS, _TABLES_FIRST),

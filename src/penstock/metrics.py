@@ -47,8 +47,14 @@ REMOVED_UNREAD = "removed-unread"
 
 _SUM, _RECORDINGS, _AVERAGE = "-sum", "-recordings", "-avg"
 _TOTAL, _RATE = "-total", "-rate"
+_TOTAL_OF_RATE = "/-total"
+"""The ending of a user's own figure that is shown as a rate alone."""
 
 _OF_STORES = {EXPIRED.removesuffix(_TOTAL), BEYOND_HISTORY.removesuffix(_TOTAL), STATE_ROWS, STATE_BYTES}
+
+OWN = "own/"
+"""The prefix of the scope of users' own metrics; the recording level and the group follow. Their names have an ending
+such as ``/-max``, which says how they are combined."""
 
 RATE_SECONDS = 30.0
 """The time span of a rate."""
@@ -81,16 +87,23 @@ class Metric(NamedTuple):
     @property
     def level(self) -> str:
         """The recording level at which there is such a figure: ``INFO``, ``DEBUG`` or ``TRACE``."""
-        return level_of(self.scope, self.name)
+        return self.scope.split("/")[1] if self.is_own else level_of(self.scope, self.name)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether a processor of the user's records it (``context.metrics``)."""
+        return self.scope.startswith(OWN)
 
     @property
     def is_of_kafka(self) -> bool:
         """Whether Kafka Streams 4.4 has it as well, under this name, group and tags; else only the texts know it."""
-        return self.name in OF_KAFKA[self.scope or "node"]
+        return not self.is_own and self.name in OF_KAFKA[self.scope or "node"]
 
     @property
     def group(self) -> str:
         """The group that Kafka Streams has it in."""
+        if self.is_own:
+            return self.scope.split("/", 2)[2]
         if self.scope:
             return GROUPS[self.scope]
         if self._is_of_store:
@@ -115,6 +128,8 @@ class Metric(NamedTuple):
             return {"client-id": self.client}
         thread = f"{self.client}-StreamThread-1" if self.client else ""
         every = {"thread-id": thread, "task-id": self.task}
+        if self.is_own:
+            return every | dict(tag.split("=", 1) for tag in self.reason.split(",") if tag)
         if self.scope == "state":
             return every | {f"{self.reason}-state-id": self.node}
         return every | {"processor-node-id": self.node, "topic": self.reason}
@@ -176,15 +191,16 @@ def readable(labelled: Mapping[str, int], client: str = "", level: str = "TRACE"
     """
     found: dict[Metric, float] = {}
     for label, figure in labelled.items():
-        task, node, reason, full = label.split("|")
-        scope, _, name = full.rpartition(":")
+        metric = _of_label(label, client)
+        value: float = figure
+        name = metric.name
         if name.endswith(_SUM):
             name, value = name.removesuffix(_SUM) + _AVERAGE, figure / labelled[label.removesuffix(_SUM) + _RECORDINGS]
-        else:
-            name, value = name.removesuffix("-current") if scope else name, figure
-        metric = Metric(name, node, reason, task, client, scope)
+        elif metric.scope:
+            name = name.removesuffix("-current")
+        metric = metric._replace(name=name)
         if not name.endswith(_RECORDINGS) and is_recorded_at(level, metric.level) and _is_given(metric):
-            found[metric] = value
+            found[_named(metric)] = value
     return found
 
 
@@ -207,8 +223,21 @@ def figures_of(metrics: Mapping[str, int], observed: Mapping[str, int], level: s
     return under_kafkas_names({**metrics, **observed}) | {"|||client:recording-level": RECORDING_LEVELS.index(level)}
 
 
+def _of_label(label: str, client: str) -> Metric:
+    task, node, reason, full = label.split("|")
+    scope, _, name = full.rpartition(":")
+    return Metric(name, node, reason, task, client, scope)
+
+
 def _is_given(metric: Metric) -> bool:
+    if metric.is_own:
+        return not metric.name.endswith(_TOTAL_OF_RATE)
     return not metric.scope or metric.is_of_kafka
+
+
+def _named(metric: Metric) -> Metric:
+    """The metric as it is shown: one of the user's own without its ending."""
+    return metric._replace(name=metric.name.partition("/")[0]) if metric.is_own else metric
 
 
 def under_kafkas_names(labelled: Mapping[str, int]) -> dict[str, int]:
@@ -274,12 +303,20 @@ class Rates:
         begin, before = past[-1] if past else looks[0]
         seconds = max(now - begin, 1.0)
         grown = {label: (figure - before.get(label, 0)) / seconds for label, figure in _totals(labelled).items()}
+        rates = {_of_label(label, client): rate for label, rate in grown.items()}
         return {
-            metric._replace(name=metric.name.removesuffix(_TOTAL) + _RATE): rate
-            for label, rate in grown.items()
-            for metric in readable({label: 0}, client, level)
-            if has_rate(metric.scope, metric.name)
+            _rate_of(metric): rate
+            for metric, rate in rates.items()
+            if is_recorded_at(level, metric.level) and (_is_given(metric) or metric.is_own) and _has_rate(metric)
         }
+
+
+def _has_rate(metric: Metric) -> bool:
+    return metric.is_own or has_rate(metric.scope, metric.name)
+
+
+def _rate_of(metric: Metric) -> Metric:
+    return _named(metric) if metric.is_own else metric._replace(name=metric.name.removesuffix(_TOTAL) + _RATE)
 
 
 def _totals(labelled: Mapping[str, int]) -> dict[str, int]:

@@ -5,10 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from penstock.durations import Duration
 from penstock.record import Record
+from penstock.sensors import StreamsMetrics
+
+if TYPE_CHECKING:
+    from penstock.serdes import Serde
 
 KIn = TypeVar("KIn")
 VIn = TypeVar("VIn")
@@ -101,6 +106,36 @@ class ProcessorContext(Protocol):
     @property
     def task_id(self) -> str:
         """The task: the number of the sub-topology and of the partition, such as ``0_2``."""
+
+    @property
+    def metrics(self) -> StreamsMetrics:
+        """Figures of your own, beside Penstock's: ``context.metrics.add_sensor("cents").add("cents-sold-total")``."""
+
+    @property
+    def state_dir(self) -> Path:
+        """A folder of the task on this machine, for files that a processor can make again: it is made when it is asked
+        for, and is empty where the task runs for the first time."""
+
+    def app_configs(self) -> dict[str, Any]:
+        """The settings of the application, by name, without those that may hold secrets.
+
+        >>> from penstock.testing import pipe
+        >>> def of_settings(record, context):
+        ...     context.forward(record.with_value(context.app_configs()["processing_guarantee"]))
+        >>> pipe(lambda stream: stream.process(of_settings), [("a", 1)])
+        [('a', 'exactly_once')]
+        """
+
+    def app_configs_with_prefix(self, prefix: str) -> dict[str, Any]:
+        """The settings whose names begin with a prefix, without it."""
+
+    @property
+    def key_serde(self) -> Serde:
+        """The type of keys where the topology names none: the setting ``default_key_serde``, or text."""
+
+    @property
+    def value_serde(self) -> Serde:
+        """The type of values where the topology names none: the setting ``default_value_serde``, or JSON."""
 
     @property
     def record_metadata(self) -> RecordMetadata | None:

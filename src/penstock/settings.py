@@ -6,10 +6,8 @@ Things that do work (a Spark session, a log, a clock) are arguments, never setti
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -21,6 +19,7 @@ from penstock.masking import masked
 from penstock.messages import nearest
 from penstock.metric_names import RECORDING_LEVELS
 from penstock.offset_reset import AutoOffsetReset
+from penstock.setting_files import files_of
 from penstock.setting_names import meant
 from penstock.sizes import to_bytes
 from penstock.topic_names import TOPIC_NAMES, is_topic_name
@@ -34,6 +33,7 @@ ON_SPARK = ("spark", "micro-batch")
 _CHOICES = {
     "engine": ("auto", *ON_SPARK, "local"),
     "processing_guarantee": GUARANTEES,
+    "default_dsl_store": ("persistent", "rocksDB", "in_memory"),
     "on_lost_records": ("fail", "skip"),
     "metrics_recording_level": RECORDING_LEVELS,
     "default_interactive_query_isolation_level": ("read_committed", "read_uncommitted"),
@@ -115,6 +115,9 @@ class SettingsArguments(TypedDict, total=False):
     default_key_serde: Any
     default_value_serde: Any
     default_timestamp_extractor: Any
+    default_dsl_store: str
+    dsl_store_suppliers_class: Any
+    processor_wrapper_class: Any
     on_lost_records: str
     on_error: str
     deserialization_exception_handler: str | Handler | None
@@ -203,6 +206,12 @@ class Settings:
         default_timestamp_extractor: where the times of records come from that the topology does not say:
             ``"FailOnInvalidTimestamp"`` (as if there were none), ``"LogAndSkipOnInvalidTimestamp"``,
             ``"UsePartitionTimeOnInvalidTimestamp"``, ``"WallclockTimestampExtractor"``, or ``"package.module:name"``.
+        default_dsl_store: where the stores of the DSL are for which the program says nothing: ``"persistent"`` for the
+            disk, for which ``"rocksDB"`` is Kafka's name, or ``"in_memory"`` (in Kafka Streams: `default.dsl.store`).
+        dsl_store_suppliers_class: a class of ``DslStoreSuppliers`` that chooses these stores, or its name as
+            ``"package.module:name"`` (KIP-954).
+        processor_wrapper_class: a class of ``ProcessorWrapper`` that wraps the program's processors, or its name as
+            ``"package.module:name"`` (KIP-1112).
         on_lost_records: the reaction when retention has removed records that were not read yet: ``"fail"``, or
             ``"skip"`` to continue with the first one that is still there.
         commit_interval: the least time from the beginning of a commit to that of the next, in milliseconds or as text
@@ -263,6 +272,9 @@ class Settings:
     default_key_serde: Any = None
     default_value_serde: Any = None
     default_timestamp_extractor: Any = None
+    default_dsl_store: str = "persistent"
+    dsl_store_suppliers_class: Any = None
+    processor_wrapper_class: Any = None
     on_lost_records: str = "fail"
     commit_interval: int = 0
     max_task_idle: int = 0
@@ -419,7 +431,7 @@ class Settings:
         environment = os.environ if environment is None else environment
         prefix = "PENSTOCK_"
         sources: list[tuple[str, Mapping[str, Any]]] = [
-            *_files(folder or Path.cwd(), config_file),
+            *files_of(folder or Path.cwd(), config_file),
             ("environment", {k[len(prefix) :].lower(): v for k, v in environment.items() if k.startswith(prefix)}),
             ("keyword", {name: value for name, value in keywords.items() if value is not None}),
         ]
@@ -452,27 +464,6 @@ OF_COMMANDS = (
     "log_format", "debug", "trigger", "available_now", "live", "rename", "drop",
 )  # fmt: skip
 """Variables, after ``PENSTOCK_``, that are options of commands and no settings; ``token`` is no option."""
-
-
-def _files(folder: Path, config_file: Path | None) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the settings in each existing file, with the file's name."""
-    own = folder / "penstock.toml" if config_file is None else config_file
-    found = [("pyproject.toml", _toml(folder / "pyproject.toml").get("tool", {}).get("penstock", {}))]
-    found.append((own.name, _toml(own)))
-    return found
-
-
-_parsed = lru_cache(maxsize=4)(tomllib.loads)
-"""A test suite makes thousands of settings, and parsing a project's file takes longer than everything else."""
-
-
-def _toml(file: Path) -> dict[str, Any]:
-    try:
-        return _parsed(file.read_text())
-    except FileNotFoundError:
-        return {}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file} is not TOML: {error}") from None
 
 
 def _convert(name: str, value: Any, type_: str, origin: str) -> Any:

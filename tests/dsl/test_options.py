@@ -72,6 +72,7 @@ ARGUMENTS: dict[str, Any] = {
     "chain": print,
     "timeout": 9,
     "supplier": Stores.in_memory_window_store("a-window-store", 60, 30, retain_duplicates=True),
+    "suppliers": "in_memory",
     "operation": CloseOptions.REMAIN_IN_GROUP,
 }
 """What methods are called with, by the names of their parameters."""
@@ -89,6 +90,10 @@ SETS: dict[str, set[str]] = {
     "BufferConfig.with_logging_disabled": set(),
     "BufferConfig.with_logging_enabled": set(),
     "Suppressed.until_window_closes": {"time_ms"},
+    "Materialized.with_logging_enabled": set(),
+    "Materialized.with_logging_disabled": set(),
+    "StreamJoined.with_logging_enabled": set(),
+    "StreamJoined.with_logging_disabled": set(),
     "Materialized.as_versioned": {"store", "kind", "history_retention_ms", "segment_interval_ms"},
     "Materialized.in_memory": {"kind"},
     "Printed.to_sys_out": {"file"},

@@ -149,6 +149,58 @@ def test_what_only_shows_in_the_whole_is_refused_when_it_is_used():
         topology.describe()
 
 
+@pytest.mark.kip("KS-20")
+def test_a_global_store_is_whole_in_every_task_and_read_without_being_connected():
+    def keep(record, context):
+        context.get_state_store("counts").put(record.key, record.value)
+
+    def look_up(record, context):
+        context.forward(record.with_value(context.get_state_store("counts").get(record.value)))
+
+    topology = Topology().add_global_store(counts(), "of-counts", "counts", "keep", keep, value=int)
+    topology.add_source("in", "words", value=str).add_processor("look", look_up, "in", value=int)
+    topology.add_sink("out", "found", "look")
+    with TopologyTestDriver(topology, partitions={"words": 2, "counts": 1}) as driver:
+        driver.pipe_input("counts", "tea", 7)
+        for key in ("a", "b", "c"):
+            driver.pipe_input("words", key, "tea")
+        assert sorted(record[:2] for _, record in driver.read_all_output()) == [("a", 7), ("b", 7), ("c", 7)]
+    described = topology.describe()
+    assert "for global store" in described
+    assert "Source: of-counts (topics: [counts])" in described
+    assert "Processor: keep (stores: [counts])" in described
+
+
+@pytest.mark.kip("KS-20")
+def test_a_read_only_store_is_kept_from_a_topic_by_its_processor_partition_by_partition():
+    def keep(record, context):
+        context.get_state_store("counts").put(record.key, record.value)
+
+    def look_up(record, context):
+        context.forward(record.with_value(context.get_state_store("counts").get(record.key)))
+
+    topology = Topology().add_read_only_state_store(counts(), "of-counts", "counts", "keep", keep, value=int)
+    topology.add_source("in", "words", value=str).add_processor("look", look_up, "in", value=int)
+    topology.add_sink("out", "found", "look").connect_processor_and_state_stores("look", "counts")
+    with TopologyTestDriver(topology) as driver:
+        for key, count in [("a", 1), ("b", 2), ("a", 3), ("b", None)]:
+            driver.pipe_input("counts", key, count)
+        for key in ("a", "b"):
+            driver.pipe_input("words", key, "x")
+        assert [record[:2] for _, record in driver.read_all_output()] == [("a", 3), ("b", None)]
+    assert len(topology.sub_topologies) == 1
+
+
+@pytest.mark.kip("KS-20")
+@pytest.mark.parametrize("method", ["add_global_store", "add_read_only_state_store"])
+def test_a_store_of_a_topic_needs_names_that_are_free(method):
+    topology = Topology().add_source("in", "words", value=str)
+    with pytest.raises(TopologyError, match="a step 'in' is there already"):
+        getattr(topology, method)(counts(), "in", "counts", "keep", counted, value=int)
+    with pytest.raises(TopologyError, match="takes the builder of a store"):
+        getattr(Topology(), method)("counts", "of-counts", "counts", "keep", counted, value=int)
+
+
 def test_an_empty_topology_is_refused_when_it_is_used():
     with pytest.raises(TopologyError, match="the topology is empty"):
         TopologyTestDriver(Topology())

@@ -180,3 +180,14 @@ def test_a_position_is_a_dict_of_dicts():
     }
     with pytest.raises(ConfigError, match="a position is a dict of offsets by topic and partition"):
         Position.from_map({"in": 5})  # type: ignore[dict-item]
+
+
+@pytest.mark.kip("KS-20")
+def test_a_request_may_ask_for_the_active_task_and_for_no_cache_as_in_kafka():
+    builder = StreamsBuilder()
+    builder.table("prices", key=str, value=float, store="prices")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("prices", "apple", 1.5)
+    request = StateQueryRequest.in_store("prices").with_query(KeyQuery.with_key("apple").skip_cache()).require_active()
+    assert request.is_require_active
+    assert driver.store("prices").query(request.query).only_partition_result.result == 1.5

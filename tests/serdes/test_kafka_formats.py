@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import pickle
+import uuid
 from typing import Any
 
 import pytest
 from confluent_kafka.serialization import DoubleDeserializer, DoubleSerializer, StringDeserializer, StringSerializer
 
-from penstock import Windowed
-from penstock.serdes import BYTES, FLOAT, INT, STR, Serde, TimeWindowedSerde
+from penstock import SerdeError, Serdes, StreamsBuilder, Windowed
+from penstock.serdes import BYTES, FLOAT, INT, STR, Serde, TimeWindowedSerde, from_name
+from penstock.testing import TopologyTestDriver
 
 HOUR = 3_600_000
 
@@ -59,6 +62,104 @@ def test_the_bytes_are_kafkas(serde: Serde, value: Any, expected: str):
     column = serde.encode_all([value, None])
     assert (serde.encode(value), column.to_pylist()) == (data, [data, None])
     assert (repr(serde.decode(data)), repr(serde.decode_all(column))) == (repr(value), repr([value, None]))
+
+
+UUID = uuid.UUID("12345678-1234-5678-1234-567812345678")
+UUID_TEXT = "31323334353637382d313233342d353637382d313233342d353637383132333435363738"
+
+
+@pytest.mark.kip("KS-20")
+@pytest.mark.parametrize(
+    ("serde", "value", "expected"),
+    [
+        (Serdes.string(), "JFK", "4a464b"),
+        (Serdes.long(), -7, "fffffffffffffff9"),
+        (Serdes.integer(), -7, "fffffff9"),
+        (Serdes.short(), -7, "fff9"),
+        (Serdes.double(), 1.5, "3ff8000000000000"),
+        (Serdes.float(), 1.5, "3fc00000"),
+        (Serdes.boolean(), True, "01"),
+        (Serdes.boolean(), False, "00"),
+        (Serdes.uuid(), UUID, UUID_TEXT),
+        (Serdes.byte_array(), b"\x01\x02", "0102"),
+        (Serdes.bytes(), b"\x01\x02", "0102"),
+        (Serdes.byte_buffer(), b"\x01\x02", "0102"),
+        (Serdes.list_serde(Serdes.integer()), [1, None, -1], "0000000001000000010000000300000001ffffffff"),
+        (Serdes.list_serde(Serdes.string()), ["a", None, "bcd"], "01000000030000000161ffffffff00000003626364"),
+        (Serdes.list_serde(Serdes.boolean()), [True, None], "01000000020000000101ffffffff"),
+        (Serdes.list_serde(Serdes.uuid()), [UUID, None], f"00000000010000000100000002{UUID_TEXT}"),
+        (
+            Serdes.list_serde(Serdes.list_serde(Serdes.short())),
+            [[1], None],
+            "01000000020000000b0000000000000000010001ffffffff",
+        ),
+        (Serdes.list_serde(Serdes.double()), [], "000000000000000000"),
+    ],
+)
+def test_serdes_by_kafkas_names_write_what_kafka_writes(serde: Serde, value: Any, expected: str):
+    test_the_bytes_are_kafkas(serde, value, expected)
+    assert (from_name(serde.name), pickle.loads(pickle.dumps(serde))) == (serde, serde)
+
+
+@pytest.mark.kip("KS-20")
+@pytest.mark.parametrize(
+    ("serde", "value"),
+    [
+        (Serdes.integer(), 2**31),
+        (Serdes.short(), -(2**15) - 1),
+        (Serdes.short(), True),
+        (Serdes.float(), 1e300),
+        (Serdes.boolean(), 1),
+        (Serdes.uuid(), str(UUID)),
+        (Serdes.void(), 1),
+        (Serdes.list_serde(Serdes.integer()), "ab"),
+        (Serdes.list_serde(Serdes.integer()), [2**31]),
+    ],
+)
+def test_what_does_not_fit_kafkas_format_is_refused(serde: Serde, value: Any):
+    with pytest.raises(SerdeError):
+        serde.encode(value)
+
+
+@pytest.mark.kip("KS-20")
+@pytest.mark.parametrize(
+    ("serde", "data"),
+    [
+        (Serdes.integer(), "0000"),
+        (Serdes.boolean(), "02"),
+        (Serdes.uuid(), "ff"),
+        (Serdes.void(), "02"),
+        (Serdes.list_serde(Serdes.integer()), ""),
+        (Serdes.list_serde(Serdes.integer()), "00000000000000000200000001"),
+        (Serdes.list_serde(Serdes.integer()), "0000000000000000010000000100"),
+        (Serdes.list_serde(Serdes.string()), "0100000001fffffffe"),
+        (Serdes.list_serde(Serdes.string()), "0000000000"),
+    ],
+)
+def test_bytes_of_another_format_are_refused(serde: Serde, data: str):
+    with pytest.raises(SerdeError):
+        serde.decode(bytes.fromhex(data))
+
+
+@pytest.mark.kip("KS-20")
+def test_a_program_reads_and_writes_kafkas_formats_and_counts_by_them():
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key=Serdes.integer(), value=Serdes.list_serde(Serdes.short()))
+    stream.map_values(lambda numbers: sum(numbers), value=Serdes.integer()).to("sums")
+    stream.group_by_key().count("counts").to_stream().to("counts")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_record_list("in", [(7, [1, 2]), (7, []), (8, [300])])
+    assert [record[:2] for record in driver.read_output("sums")] == [(7, 3), (7, 0), (8, 300)]
+    assert [row[:2] for row in driver.store("counts").all()] == [(7, 2), (8, 1)]
+
+
+@pytest.mark.kip("KS-20")
+def test_void_keys_are_none():
+    builder = StreamsBuilder()
+    builder.stream("in", key=Serdes.void(), value=str).to("out")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("in", None, "a")
+    assert [record[:2] for record in driver.read_output("out")] == [(None, "a")]
 
 
 def test_not_a_number_is_kafkas_too():

@@ -27,5 +27,10 @@ class GlobalKTable(KafkaNames, Generic[K, V]):
         self._key = key
         self._value = value
 
+    @property
+    def queryable_store_name(self) -> str | None:
+        """The name of its store, for ``streams.store(...)``."""
+        return self._node.store.name
+
     def __repr__(self) -> str:
         return shown(type(self).__name__, self._key, self._value, self._node)

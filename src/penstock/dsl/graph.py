@@ -57,6 +57,8 @@ class Graph:
             shape=given.shape,
             supplier=given.supplier,
             headers=given.headers,
+            is_chosen=given.shape is not None,
+            suppliers=given.suppliers,
             key=given.key or types.get("key"),
             value=given.value or types.get("value"),
         )

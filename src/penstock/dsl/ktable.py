@@ -303,6 +303,19 @@ class KTable(TableJoins[K, V]):
         )
         return KGroupedTable(self._graph, self._graph.add(node), keys, values, given.name)
 
+    @property
+    def queryable_store_name(self) -> str | None:
+        """The name of the table's store, for ``streams.store(...)``; None where the program gave it no name.
+
+        >>> from penstock import StreamsBuilder
+        >>> builder = StreamsBuilder()
+        >>> prices = builder.table("prices", value=float, store="prices")
+        >>> prices.queryable_store_name, prices.filter(lambda key, price: price > 0).queryable_store_name
+        ('prices', None)
+        """
+        spec = self._node.store
+        return spec.name if spec is not None and spec.named_by_user else None
+
     # --- inside --------------------------------------------------------------------------------------------------
 
     def _name(self, prefix: str, given: str | None) -> str:

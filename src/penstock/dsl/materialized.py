@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from penstock.dsl.built_in_suppliers import check_log_config, suppliers_of
 from penstock.dsl.store_builder import (
     KeyValueStoreSupplier,
     SessionStoreSupplier,
@@ -21,6 +22,7 @@ from penstock.plan.functions import UserFunction, check_type
 from penstock.plan.names import check_name
 from penstock.plan.node import NONE_KEPT
 from penstock.plan.options import Options, in_place_of, option, types_given
+from penstock.plan.store_suppliers import DslStoreSuppliers
 from penstock.serdes import Serde, of
 
 VERSIONED = ("versioned", "versioned_in_memory")
@@ -51,6 +53,8 @@ class Materialized(Options):
     """Creates stores of a user's own kind."""
     headers: str | None = field(default=None, repr=False)
     """``NONE_KEPT`` if the store that was described has headers."""
+    suppliers: DslStoreSuppliers | None = field(default=None, repr=False)
+    """Chooses the store; None for the settings."""
 
     def __post_init__(self) -> None:
         if self.store is not None:
@@ -189,6 +193,39 @@ class Materialized(Options):
                 f"the segment interval of store {self.store!r} must be positive, got {segment_interval!r}"
             )
         return self._but(segment_interval_ms=interval)
+
+    @option
+    def with_store_type(self, suppliers: DslStoreSuppliers | str) -> Materialized:
+        """In a store that these suppliers choose, or of this type: ``"persistent"`` or ``"in_memory"`` (KIP-591).
+
+        Raises:
+            ConfigError: it is neither, or the store is described already.
+
+        >>> from penstock import BuiltInDslStoreSuppliers
+        >>> Materialized.as_("counts").with_store_type(BuiltInDslStoreSuppliers.IN_MEMORY).store
+        'counts'
+        """
+        if self.shape is not None or self.supplier is not None:
+            raise ConfigError(
+                f"with_store_type of the store {self.store!r}: the store is described already, which says its type; "
+                "give its name alone, or leave with_store_type out"
+            )
+        return self._but(suppliers=suppliers_of(suppliers, "with_store_type"))
+
+    @option
+    def with_logging_enabled(self, config: dict[str, str] | None = None) -> Materialized:
+        """Keep the changes of the store with each commit, as always.
+
+        Args:
+            config: settings of a changelog topic. Penstock uses delta files instead and ignores them.
+        """
+        check_log_config(config)
+        return self
+
+    @option
+    def with_logging_disabled(self) -> Materialized:
+        """Without effect: Penstock keeps the changes of a table's store with the commit in any case."""
+        return self
 
     @option
     def with_caching_enabled(self) -> Materialized:

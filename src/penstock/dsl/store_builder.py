@@ -216,6 +216,7 @@ class StoreBuilder:
             key=self.key,
             value=self.value,
             shape=self.shape,
+            is_chosen=True,
             supplier=None if isinstance(self.supplier, Supplier) else self.supplier,
             headers=ROWS if self.keeps_headers else None,
             **(self.supplier.spec if isinstance(self.supplier, Supplier) else self._own_spec),

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.dsl.built_in_suppliers import check_log_config, suppliers_of
 from penstock.dsl.store_builder import StoreSupplier, Supplier, WindowStoreSupplier, facts_of, own_shape
 from penstock.errors import ConfigError
 from penstock.messages import show
 from penstock.plan.names import check_name
 from penstock.plan.options import Options, option, types_given
+from penstock.plan.store_suppliers import DslStoreSuppliers
 from penstock.serdes import Serde, of
 
 KINDS = ("persistent", "in_memory")
@@ -31,6 +33,7 @@ class StreamJoined(Options):
     other_value: Serde | None = None
     this_supplier: Supplier | StoreSupplier | None = field(default=None, repr=False)
     other_supplier: Supplier | StoreSupplier | None = field(default=None, repr=False)
+    suppliers: DslStoreSuppliers | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -93,6 +96,22 @@ class StreamJoined(Options):
     def with_other_store_supplier(self, supplier: WindowStoreSupplier | StoreSupplier) -> StreamJoined:
         """Keep the right side's records in this window store; see ``with_this_store_supplier``."""
         return self._but(other_supplier=_checked(supplier))
+
+    @option
+    def with_dsl_store_suppliers(self, suppliers: DslStoreSuppliers | str) -> StreamJoined:
+        """Have these suppliers choose the stores (KIP-954)."""
+        return self._but(suppliers=suppliers_of(suppliers, "with_dsl_store_suppliers"))
+
+    @option
+    def with_logging_enabled(self, config: dict[str, str] | None = None) -> StreamJoined:
+        """Keep the changes of the stores with each commit, as always; ``config`` is ignored, as there are no topics."""
+        check_log_config(config)
+        return self
+
+    @option
+    def with_logging_disabled(self) -> StreamJoined:
+        """Without effect: Penstock keeps the changes of the stores with the commit in any case."""
+        return self
 
     @option
     def in_memory(self) -> StreamJoined:

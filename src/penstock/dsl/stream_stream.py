@@ -68,10 +68,15 @@ class _Side:
         self.node = stream.for_join(repartition, key, value)
 
     def window(
-        self, name: str, store: str, kind: str, windows: JoinWindows, supplier: Supplier | StoreSupplier | None
+        self,
+        name: str,
+        store: str,
+        given: StreamJoined,
+        windows: JoinWindows,
+        supplier: Supplier | StoreSupplier | None,
     ) -> nodes.JoinWindow:
         """The step that stores this side's records."""
-        facts: dict[str, Any] = {"kind": kind}
+        facts: dict[str, Any] = {"kind": given.kind, "suppliers": given.suppliers}
         if supplier is not None:
             store, facts = supplier.name, _facts(supplier, windows)
         spec = StoreSpec(
@@ -100,8 +105,8 @@ def _node(
     this, that = given.this_supplier, given.other_supplier
     if this is not None and that is not None and this.name == that.name:
         raise ConfigError(f"both stores of a join are called {this.name!r}; give each its own name")
-    left = one.window(windowed[0], f"{stores[0]}-store", given.kind, windows, this)
-    right = other.window(windowed[1], f"{stores[1]}-store", given.kind, windows, that)
+    left = one.window(windowed[0], f"{stores[0]}-store", given, windows, this)
+    right = other.window(windowed[1], f"{stores[1]}-store", given, windows, that)
     return nodes.StreamJoin(
         name=merge,
         parents=(one.node, other.node),
@@ -131,6 +136,7 @@ def _facts(supplier: Supplier | StoreSupplier, windows: JoinWindows) -> dict[str
         )
     return {
         "kind": told.get("kind", "persistent"),
+        "is_chosen": True,
         "supplier": None if isinstance(supplier, Supplier) else supplier,
         "headers": ROWS if getattr(supplier, "keeps_headers", False) else None,
     }
@@ -140,11 +146,20 @@ def _waiting(kind: str, given: StreamJoined, this_made: str) -> StoreSpec | None
     """The store of records that wait for a partner."""
     if kind == nodes.INNER:
         return None
-    if given.store is not None:
-        name = given.store + ("-outer-shared-join" if kind == nodes.OUTER else "-left-shared-join")
+    supplier = given.this_supplier
+    named = given.store if supplier is None else supplier.name
+    if named is not None:
+        name = named + ("-outer-shared-join" if kind == nodes.OUTER else "-left-shared-join")
     else:
         made = names.STREAM_OUTER_THIS if kind == nodes.OUTER else names.STREAM_JOIN_THIS
         name = names.STREAM_OUTER_SHARED + this_made.removeprefix(made)
     return StoreSpec(
-        name=check_name(f"{name}-store"), named_by_user=False, kind=given.kind, caching=False, key=BYTES, value=BYTES
+        name=check_name(f"{name}-store"),
+        named_by_user=False,
+        kind=given.kind if supplier is None else facts_of(supplier).get("kind", "persistent"),
+        is_chosen=supplier is not None,
+        suppliers=given.suppliers,
+        caching=False,
+        key=BYTES,
+        value=BYTES,
     )

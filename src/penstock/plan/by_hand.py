@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 from penstock.errors import TopologyError
@@ -137,6 +138,85 @@ class Declarations(KafkaNames):
         for processor in processors:
             self.connect_processor_and_state_stores(processor, store)
         return self
+
+    def add_global_store(
+        self,
+        builder: Any,
+        source_name: str,
+        topic: str,
+        processor_name: str,
+        supplier: Any,
+        key: Any = None,
+        value: Any = None,
+        timestamp: Any = None,
+    ) -> Self:
+        """Add a store that every task has as a whole, and the processor that keeps it from a topic's records.
+
+        All processors read it without being connected to it; only this one writes it.
+
+        Args:
+            builder: the builder of the store.
+            source_name: the name of the source.
+            topic: the topic, which all tasks read as a whole.
+            processor_name: the name of the processor.
+            supplier: the processor's class or supplier; it gets the topic's records and puts into the store.
+            key: the type of the topic's keys; ``str`` by default.
+            value: the type of its values; anything JSON can say by default.
+            timestamp: where the times of its records come from, as for ``add_source``.
+
+        Raises:
+            TopologyError: it is no builder, the supplier is none, or a step or another store has one of the names.
+        """
+        method = "add_global_store"
+        check_type(topic, str, f"the topic of {method}")
+        spec = checked_builder(builder, self._builders, method)
+        values = DEFAULT_VALUE if value is None else of(value, "value")
+        return self._add(
+            nodes.GlobalStore(
+                name=self._new_name(processor_name, method),
+                where=caller(),
+                topic=topic,
+                source_name=self._new_name(source_name, method),
+                key=DEFAULT_KEY if key is None else of(key, "key"),
+                value=values,
+                timestamp=timestamp_of(timestamp, values),
+                store=replace(spec, caching=False),
+                supplier=processor_function(supplier, method),
+            )
+        )
+
+    def add_read_only_state_store(
+        self,
+        builder: Any,
+        source_name: str,
+        topic: str,
+        processor_name: str,
+        supplier: Any,
+        key: Any = None,
+        value: Any = None,
+        timestamp: Any = None,
+    ) -> Self:
+        """Add a store that is kept from a topic, partition by partition (KIP-813).
+
+        Its processor puts the topic's records into it, from the topic's start on. Connect other processors with
+        ``connect_processor_and_state_stores``; let them read it alone.
+
+        Args:
+            builder: the builder of the store.
+            source_name: the name of the source.
+            topic: the topic.
+            processor_name: the name of the processor.
+            supplier: the processor's class or supplier, which puts the records into the store.
+            key: the type of the topic's keys; ``str`` by default.
+            value: the type of its values; anything JSON can say by default.
+            timestamp: where the times of its records come from, as for ``add_source``.
+
+        Raises:
+            TopologyError: it is no builder, the supplier is none, or a step or another store has one of the names.
+        """
+        self.add_source(source_name, topic, key=key, value=value, timestamp=timestamp, offset_reset="earliest")
+        self.add_processor(processor_name, supplier, source_name)
+        return self.add_state_store(builder, processor_name)
 
     def connect_processor_and_state_stores(self, processor: str, *stores: str) -> Self:
         """Connect a processor with stores: added stores, and the stores of tables.

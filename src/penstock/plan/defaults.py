@@ -3,7 +3,9 @@ declare none: those of their input."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -11,7 +13,10 @@ from penstock.errors import ConfigError
 from penstock.plan.node import Node, StoreSpec
 from penstock.plan.nodes import Repartition, Sink
 from penstock.plan.rewriting import Rewriting
+from penstock.plan.store_suppliers import DslStoreSuppliers, chosen_store
 from penstock.plan.timestamps import Extractor, extractor_of
+from penstock.plan.wrapping import Wrapping
+from penstock.processor_wrapper import ProcessorWrapper
 from penstock.serdes import JSON, STR, Serde, TimeWindowedSerde, WindowedSerde, from_name, of
 from penstock.serdes.nullable import NullableSerde
 from penstock.serdes.pair import PairSerde
@@ -89,12 +94,41 @@ class Defaults(Rewriting):
             id(DEFAULT_VALUE): _serde("default_value_serde", settings.default_value_serde),
         }
         self._extractor = _extractor(settings.default_timestamp_extractor)
+        self._suppliers = _suppliers(settings)
+        self._in_memory = settings.default_dsl_store == "in_memory"
+        wrapper = _wrapper(settings)
+        self._wrapping = None if wrapper is None or as_before else Wrapping(wrapper)
         self._registry = None if settings.schema_registry is None else SchemaRegistry(settings.schema_registry)
 
     def changes(self, step: Node | StoreSpec) -> dict[str, Any]:
         if isinstance(step, Repartition | Sink) and self._before is not None:
             return {"types_before": (self._before.serde(step.key).name, self._before.serde(step.value).name)}
-        is_timed = isinstance(step, Node) and step.is_source and step.timestamp is None
+        if isinstance(step, StoreSpec):
+            is_left = step.kind == "persistent" and not (step.is_chosen or step.suppliers or step.supplier)
+            return {"kind": "in_memory"} if self._in_memory and is_left and self._suppliers is None else {}
+        if (spec := self._left_to_suppliers(step)) is not None:
+            suppliers = spec.suppliers or self._suppliers
+            assert suppliers is not None
+            new = replace(self._new(spec), **chosen_store(step, spec, suppliers))
+            return self._timed(step) | {"store": new}
+        return self._timed(step)
+
+    def _left_to_suppliers(self, step: Node) -> StoreSpec | None:
+        """The store of a step that ``DslStoreSuppliers`` choose."""
+        spec: StoreSpec | None = getattr(step, "store", None)
+        if spec is None or spec.is_chosen or spec.kind != "persistent" or spec.supplier or self._as_before:
+            return None
+        return spec if spec.suppliers or self._suppliers else None
+
+    def added_stores(self) -> list[StoreSpec]:
+        """The stores that wrapped processors have brought along."""
+        return [] if self._wrapping is None else list(self._wrapping.stores.values())
+
+    def _timed(self, step: Node) -> dict[str, Any]:
+        wrapped = {} if self._wrapping is None else self._wrapping.changes(step)
+        if wrapped:
+            return wrapped
+        is_timed = step.is_source and step.timestamp is None
         return {"timestamp": self._extractor} if is_timed and self._extractor is not None else {}
 
     def serde(self, one: Serde) -> Serde:
@@ -119,6 +153,20 @@ class Defaults(Rewriting):
         return one.within(self._registry) if self._registry and isinstance(one, RegistrySerde) else one
 
 
+def default_serde(setting: str, app_configs: Mapping[str, Any]) -> Serde:
+    """Return the type of keys, or of values, where a topology names none.
+
+    Args:
+        setting: ``default_key_serde`` or ``default_value_serde``.
+        app_configs: the settings, by name.
+
+    >>> default_serde("default_key_serde", {}), default_serde("default_value_serde", {"default_value_serde": "int"})
+    (<serde str>, <serde int>)
+    """
+    usual = DEFAULT_KEY if setting == "default_key_serde" else DEFAULT_VALUE
+    return _serde(setting, app_configs.get(setting)) or usual
+
+
 def _serde(setting: str, name: Any) -> Serde | None:
     if name is not None and not isinstance(name, str):  # the type itself, as everywhere else
         return of(name() if isinstance(name, type) and issubclass(name, Serde) else name, setting)
@@ -129,6 +177,26 @@ def _serde(setting: str, name: Any) -> Serde | None:
     found = _named(setting, name, f"one of {', '.join(_PLAIN)}, json")
     serde = found() if isinstance(found, type) and issubclass(found, Serde) else found
     return of(serde, setting)
+
+
+def _wrapper(settings: Settings) -> ProcessorWrapper | None:
+    setting, given = "processor_wrapper_class", settings.processor_wrapper_class
+    found = _named(setting, given, "a class of ProcessorWrapper") if isinstance(given, str) else given
+    made = found() if isinstance(found, type) and issubclass(found, ProcessorWrapper) else found
+    if made is not None and not isinstance(made, ProcessorWrapper):
+        raise ConfigError(f"{setting} must be a class that extends ProcessorWrapper; got {given!r}")
+    if made is not None:
+        made.configure(settings.app_configs())
+    return made
+
+
+def _suppliers(settings: Settings) -> DslStoreSuppliers | None:
+    setting, given = "dsl_store_suppliers_class", settings.dsl_store_suppliers_class
+    found = _named(setting, given, "a class of DslStoreSuppliers") if isinstance(given, str) else given
+    made = found() if isinstance(found, type) and issubclass(found, DslStoreSuppliers) else found
+    if made is not None and not isinstance(made, DslStoreSuppliers):
+        raise ConfigError(f"{setting} must be a class that extends DslStoreSuppliers; got {given!r}")
+    return made
 
 
 def _extractor(name: Any) -> Extractor | None:

@@ -53,6 +53,10 @@ class StoreSpec:
     headers: str | None = None
     """Whether rows have headers: ``ROWS`` if they keep those that are put, ``NONE_KEPT`` if they show none, as the
     stores of tables do; None without headers."""
+    is_chosen: bool = False
+    """Whether the user said whether it is in memory; otherwise ``suppliers`` and settings say it."""
+    suppliers: Any = None
+    """The ``DslStoreSuppliers`` of the step alone."""
 
     @property
     def is_timestamped(self) -> bool:

@@ -109,11 +109,12 @@ class Topology(Declarations):
         if settings.require_names:
             check_named(self.nodes, self.facts.stores)
         defaults = Defaults(settings)
-        declared, stores = defaults.of(self._declared), defaults.of(self._stores.values())
+        declared = defaults.of(self._declared)
+        stores = [*defaults.of(self._stores.values()), *defaults.added_stores()]
         if settings.dsl_store_format == "headers":
             declared = WithHeaders().of(declared)
         is_new = any(new is not old for new, old in zip(declared, self._declared, strict=True)) or any(
-            new is not old for new, old in zip(stores, self._stores.values(), strict=True)
+            new is not old for new, old in zip(stores, self._stores.values(), strict=False)
         )
         completed = self._of(declared, stores) if is_new else self
         check_types_of_topics(completed.declared, with_defaults=True)

@@ -39,6 +39,11 @@ class KeyQuery(Query):
             raise ConfigError(f"{cls.__name__}.with_key: the key must not be None")
         return cls(key)
 
+    def skip_cache(self) -> Self:
+        """Ask the store and not a cache in front of it, which is always so: caches hold records back from later steps,
+        and stores have every row."""
+        return self
+
 
 class TimestampedKeyQuery(KeyQuery):
     """The value of a key with its timestamp (KIP-992).
@@ -257,6 +262,8 @@ class StateQueryRequest:
     has_execution_info: bool = False
     isolation_level: IsolationLevel | None = None
     """None for that of the application."""
+    is_require_active: bool = False
+    """Whether ``require_active`` was said."""
 
     @classmethod
     def in_store(cls, name: str) -> StateQueryRequest:
@@ -280,6 +287,11 @@ class StateQueryRequest:
     def with_all_partitions(self) -> StateQueryRequest:
         """Ask all partitions (the default)."""
         return replace(self, partitions=None)
+
+    def require_active(self) -> StateQueryRequest:
+        """Ask the task that processes the partition, and no copy of it, which is always so: standby copies
+        (``standby_replicas``) are for moves, and answer nothing."""
+        return replace(self, is_require_active=True)
 
     def enable_execution_info(self) -> StateQueryRequest:
         """Include information about the execution in the results."""

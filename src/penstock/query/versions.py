@@ -57,6 +57,32 @@ class Pinned:
         return self
 
 
+class OnePartition:
+    """One partition of a store."""
+
+    def __init__(self, below: Source, partition: int):
+        self.below = below
+        self._partition = partition
+
+    def now(self) -> Version:
+        version = self.below.now()
+        tasks = {task: store for task, store in version.tasks.items() if partition_of(task) == self._partition}
+        positions = {task: version.positions[task] for task in tasks if task in version.positions}
+        return Version(version.commit, tasks, positions, version.at)
+
+    def pinned(self) -> OnePartition:
+        return OnePartition(self.below.pinned(), self._partition)
+
+
+def partition_of(task: str) -> int:
+    """The partition of a task.
+
+    >>> partition_of("0_2")
+    2
+    """
+    return int(task.rpartition("_")[2])
+
+
 class Live:
     """The stores of this process's own tasks, which show writes at once."""
 

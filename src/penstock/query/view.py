@@ -19,7 +19,7 @@ from penstock.query.commits import StoreShape
 from penstock.query.dicts import ALL_ROWS, Choice
 from penstock.query.position import Position, PositionBound
 from penstock.query.typed import Query, QueryConfig, StateQueryRequest
-from penstock.query.versions import Live, Pinned, Source, Version
+from penstock.query.versions import Live, OnePartition, Pinned, Source, Version, partition_of
 from penstock.state.columns.headers import headers_of
 from penstock.state.interface import IsolationLevel
 from penstock.times import Time, bound
@@ -88,7 +88,36 @@ class View(ABC):
     @property
     def _shows_all(self) -> bool:
         """True if everything that is written is committed, as in a test driver."""
-        return isinstance(getattr(self._source, "below", self._source), Live)
+        source: Any = self._source
+        while (below := getattr(source, "below", None)) is not None:
+            source = below
+        return isinstance(source, Live)
+
+    def of_partition(self, partition: int) -> Self:
+        """One partition of the store, which asks no other task (Kafka's ``StoreQueryParameters.withPartition``).
+
+        >>> from penstock import StreamsBuilder
+        >>> from penstock.testing import TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> _ = builder.table("prices", key=str, value=float, store="prices")
+        >>> driver = TopologyTestDriver(builder.build(), partitions=2)
+        >>> for fruit in ("apple", "fig", "lime"):
+        ...     driver.pipe_input("prices", fruit, 1.5)
+        >>> [[row[0] for row in driver.store("prices").of_partition(number).all()] for number in (0, 1)]
+        [['fig', 'lime'], ['apple']]
+
+        Raises:
+            ConfigError: the store has no such partition.
+        """
+        there = sorted(map(partition_of, self._now().tasks))
+        if type(partition) is not int or (there and partition not in there):
+            shown = ", ".join(map(str, there))
+            raise ConfigError(f"the store {self.name!r} has no partition {show(partition)}; its partitions: {shown}")
+        view = type(self)(OnePartition(self._source, partition), self._shape)
+        view._level, at_level = self._level, self._at_level
+        if at_level is not None:
+            view._at_level = lambda level: at_level(level).of_partition(partition)
+        return view
 
     def snapshot(self) -> Self:
         """The store as it is now; later commits do not change it.

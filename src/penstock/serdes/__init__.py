@@ -18,6 +18,7 @@ from penstock.errors import ConfigError, SerdeError
 from penstock.java_names import KafkaNames
 from penstock.serdes.base import Serde
 from penstock.serdes.json import JsonSerde, UnsaidSerde
+from penstock.serdes.kafka import from_kafkas_name
 from penstock.serdes.primitives import BYTES, FLOAT, INT, STR
 from penstock.serdes.row import RowSerde, serde_of_type
 from penstock.serdes.windowed import SessionWindowedSerde, TimeWindowedSerde, WindowedSerde
@@ -179,4 +180,4 @@ def from_name(name: str) -> Serde:
         return TimeWindowedSerde(from_name(inner), ends_named(size))
     if name.startswith("session[") and name.endswith("]"):
         return SessionWindowedSerde(from_name(name[len("session[") : -1]))
-    return JSON if name.startswith("json") else BYTES
+    return from_kafkas_name(name, from_name) or (JSON if name.startswith("json") else BYTES)

@@ -83,6 +83,7 @@ class TaskState:
         self._storage = storage
         self._context = context or TaskContext("", task, reads_only=True)
         self._temporary: Path | None = None
+        self.app_configs = self._context.app_configs
         self._lock: FolderLock | None = None
         self._database: Database | None = None
         self._restoring = Restoring(task, (), -1, None)
@@ -164,6 +165,14 @@ class TaskState:
             self._temporary = temporary.folder("stores")
             return self._temporary
         return Path()
+
+    def folder_of_processors(self) -> Path:
+        """Return the folder for files of the task's processors, which is that of users' stores; it is made."""
+        if self._folder is None:
+            self._temporary = self._temporary or temporary.folder("stores")
+            return self._temporary
+        take_folder(self._folder_of_stores(), Owner(self._context.application, self.task))
+        return self._folder_of_stores()
 
     def _take_folder_of_stores(self, application: str) -> None:
         keeps_files = any(store.needs_folder for store in self.stores.values()) and not self._context.reads_only

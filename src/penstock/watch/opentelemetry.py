@@ -38,6 +38,7 @@ def observe(application: str | Path | ApplicationStores, log: Path | str | None 
     for scope, name in names():
         create = meter.create_observable_counter if name.endswith("-total") else meter.create_observable_gauge
         create(_named(name, scope), callbacks=[_of_metric(seen, scope, name, Observation)])
+    meter.create_observable_gauge("penstock.recorded", callbacks=[_of_users(seen, Observation)])
     meter.create_observable_gauge("penstock.commit", callbacks=[_commit(seen, Observation)])
     meter.create_observable_gauge("penstock.lag.records", callbacks=[_lag(seen, Observation)])
 
@@ -56,6 +57,18 @@ def _of_metric(seen: Application, scope: str, name: str, make: Any) -> Callable[
             if (metric.scope, metric.name) == (scope, name):
                 where = {"task": metric.task, node: metric.node, reason: metric.reason}
                 yield make(figure, {"application": metric.client} | {key: text for key, text in where.items() if text})
+
+    return observed
+
+
+def _of_users(seen: Application, make: Any) -> Callable[[Any], Iterable[Any]]:
+    """The figures that processors of the program record, by the attributes ``group`` and ``metric``."""
+
+    def observed(options: Any) -> Iterable[Any]:
+        for metric, figure in _safely(seen.metrics, {}).items():
+            if metric.is_own:
+                what = {"application": metric.client, "group": metric.group, "metric": metric.name}
+                yield make(figure, what | metric.tags)
 
     return observed
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -69,8 +70,12 @@ class _Collector:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         by_name: dict[tuple[str, str], list[tuple[Metric, float]]] = {}
+        own: dict[str, list[tuple[Metric, float]]] = {}
         for metric, figure in self._application.metrics().items():
-            by_name.setdefault((metric.scope, metric.name), []).append((metric, figure))
+            if metric.is_own:
+                own.setdefault(_name_of_own(metric), []).append((metric, figure))
+            else:
+                by_name.setdefault((metric.scope, metric.name), []).append((metric, figure))
         for (scope, name), found in sorted(by_name.items()):
             kind = CounterMetricFamily if name.endswith("-total") else GaugeMetricFamily
             text = _HELP.get(name, f"Kafka Streams' {name}, of {scope or 'a step or a store'}.")
@@ -80,6 +85,8 @@ class _Collector:
                 of_metric = dict(zip(_EVERY, (metric.client, metric.task, metric.node, metric.reason), strict=True))
                 family.add_metric([of_metric[_IS[label]] for label in labels], figure)
             yield family
+        for name, found in sorted(own.items()):
+            yield _of_users(GaugeMetricFamily, name, found)
         yield from self._of_the_application(GaugeMetricFamily)
 
     def _of_the_application(self, gauge: Any) -> Iterator[Any]:
@@ -123,3 +130,18 @@ class _Collector:
         if places["slots"]:
             moved.add_metric([name], places["moved_total"])
         yield from (tasks, there, copied, moved)
+
+
+def _name_of_own(metric: Metric) -> str:
+    """The Prometheus name of a figure that a processor records."""
+    return re.sub(r"\W", "_", f"penstock_{metric.group}_{metric.name}")
+
+
+def _of_users(family: Any, name: str, found: list[tuple[Metric, float]]) -> Any:
+    """The figures of one name that processors record; it has the labels of all their tags."""
+    tags = [{"application": metric.client, **metric.tags} for metric, _ in found]
+    labels = sorted({tag for one in tags for tag in one})
+    made = family(name, "Recorded by a processor of the program.", labels=[re.sub(r"\W", "_", tag) for tag in labels])
+    for one, (_, figure) in zip(tags, found, strict=True):
+        made.add_metric([one.get(tag, "") for tag in labels], figure)
+    return made

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.engine.lowering.lowering import Lowering
-from penstock.ops.processors.context import TaskProcessorContext
+from penstock.ops.processors.context import Surroundings, TaskProcessorContext
 from penstock.ops.processors.depth_first import DepthFirstContext, DepthFirstProcess
 from penstock.ops.processors.group import Member, MemberContext
 from penstock.ops.processors.operator import Process
@@ -76,9 +76,10 @@ def _contexts(
     """Return a function that makes the contexts of new processors."""
     clock = at.state.clock
     clock(TASK_TIME)  # exists from the first commit on, as a sign that processors were started
+    around = Surroundings(at.state.app_configs, at.state.folder_of_processors)
 
     def new_context() -> TaskProcessorContext:
-        return kind(at.name, at.context, views.by_name, at.children, clock, clock(TASK_TIME))
+        return kind(at.name, at.context, views.by_name, at.children, clock, clock(TASK_TIME), around)
 
     return new_context
 

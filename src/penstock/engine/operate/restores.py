@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.calls import refuse_result, why_methods_unusable
 from penstock.engine.shared.layout import TaskId
@@ -52,6 +52,22 @@ class RestoreProgress:
         return self.state != "restoring"
 
 
+class LagInfo(NamedTuple):
+    """How far a partition of a store is behind its changelog, in commits.
+
+    >>> LagInfo(5, 7).offset_lag
+    2
+    """
+
+    current_offset_position: int
+    end_offset_position: int
+
+    @property
+    def offset_lag(self) -> int:
+        """The commits that are missing."""
+        return self.end_offset_position - self.current_offset_position
+
+
 class Restores:
     """The restores of an application since its start. Thread-safe."""
 
@@ -66,6 +82,12 @@ class Restores:
         """Return all restores, running and finished."""
         with self._lock:
             return list(self._progress.values())
+
+    def reached(self, task: str, store: str) -> int | None:
+        """Return the commit that a store has reached which is being restored; None if it is not."""
+        with self._lock:
+            found = self._progress.get((task, store))
+        return None if found is None or found.is_done else found.commit
 
     def hear(self, step: RestoreStep) -> None:
         """Record a step, and tell the listener."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.calls import refuse_result
 from penstock.durations import Duration, to_ms
 from penstock.engine.commit.coordinator import CommitDone, Coordinator
-from penstock.engine.commit.current import CurrentCommits
 from penstock.engine.commit.loop import CommitLoop
 from penstock.engine.commit.opening import Ends, Opened, open_application, reopened
 from penstock.engine.commit.source_times import SourceTimes
@@ -28,33 +27,25 @@ from penstock.engine.operate.restores import RestoreProgress, Restores, check_li
 from penstock.engine.running.arguments import AVAILABLE_NOW
 from penstock.engine.running.child_queries import ChildQueries
 from penstock.engine.running.engine import Engine, Job
-from penstock.engine.shared.key_metadata import Headers, key_metadata
-from penstock.engine.shared.places import KeyQueryMetadata, Places, SlotPlace
+from penstock.engine.running.queryable import QueryableStreams
+from penstock.engine.shared.places import Places, SlotPlace
 from penstock.engine.shared.program import ProgramFile
 from penstock.engine.shipping.shipping import dumps
 from penstock.engine.slots.slot import Program
 from penstock.engine.task.live import LiveTasks
 from penstock.engine.task.questions import answering
 from penstock.errors import CommitError, ConfigError, PenstockError
-from penstock.java_names import KafkaNames
 from penstock.log.base import Log
 from penstock.losses import LossCounter
 from penstock.metrics import Metric, Rates, figures_of, readable
-from penstock.plan.sinks import Partitioner
 from penstock.plan.topology import Topology
 from penstock.progress import Progress
 from penstock.settings import Settings
-from penstock.state.interface import IsolationLevel
 from penstock.state.restoring import StateRestoreListener
 from penstock.storage import open_storage
 
-if TYPE_CHECKING:
-    from penstock.query.answers import StateQueryResult
-    from penstock.query.application import ApplicationStores
-    from penstock.query.typed import StateQueryRequest
 
-
-class Streams(KafkaNames):
+class Streams(QueryableStreams):
     """A running application; what ``topology.start`` returns.
 
     It can be used in a ``with`` block, which stops it at the end.
@@ -102,7 +93,7 @@ class Streams(KafkaNames):
         self._restores = Restores(application_id, state_restore_listener)
         self._resources: list[Callable[[], None]] = []
         self._opening = threading.Lock()
-        self._stores: ApplicationStores | None = None
+        self._stores = None
         self._life.to(State.REBALANCING)
         try:
             self._open(slots, program, on_opened)
@@ -316,13 +307,6 @@ class Streams(KafkaNames):
         places = self._coordinator.manifest.places
         return [] if places is None else list(places.slots)
 
-    def query_metadata_for_key(
-        self, store: str, key: Any, partitioner: Partitioner | None = None, headers: Headers = ()
-    ) -> KeyQueryMetadata:
-        """Where the rows of a key are; ``partitioner`` and ``headers`` if Kafka's partitioner did not place them."""
-        manifest, layout = self._coordinator.manifest, self._coordinator.layout
-        return key_metadata(self.topology, layout, manifest.places, store, key, partitioner, headers)
-
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait until the application ends; whether it did within so many seconds. Ctrl-C stops it cleanly.
 
@@ -421,46 +405,6 @@ class Streams(KafkaNames):
     def _labelled(self) -> dict[str, int]:
         manifest = self._coordinator.manifest
         return figures_of(manifest.metrics, manifest.observed, self._coordinator.settings.metrics_recording_level)
-
-    def store(self, name: str) -> Any:
-        """A state store, for reading, from any thread: each call shows the newest commit, ``snapshot()`` stays.
-
-        Uncommitted writes are shown, too, if the application's isolation level or ``read_only(level)`` says so
-        (KIP-892); ``snapshot()`` does not show them.
-
-        The first call for a store makes a copy of it, which commits move on from then until the application stops.
-
-        Raises:
-            ConfigError: there is no such store, or the application was stopped.
-        """
-        self._check_open("store")
-        return self.stores().view(name)
-
-    def query_state(self, request: StateQueryRequest) -> StateQueryResult:
-        """Return a store's answer to a typed query, partition by partition (KIP-796).
-
-        Raises:
-            ConfigError: there is no such store, or the application was stopped.
-        """
-        return self.stores().query(request)
-
-    def stores(self) -> ApplicationStores:
-        """All its stores, for reading.
-
-        Raises:
-            ConfigError: the application was stopped.
-        """
-        self._check_open("stores")
-        from penstock.query.application import ApplicationStores
-        from penstock.query.commits import OwnCommits
-
-        with self._opening:
-            if self._stores is None:
-                level = self.settings.queries_see
-                commits = OwnCommits(CurrentCommits(lambda: self._coordinator))
-                shared = commits, self.settings.block_cache_bytes, self._live
-                self._stores = ApplicationStores(*shared, IsolationLevel(level))
-            return self._stores
 
     def __enter__(self) -> Streams:
         return self

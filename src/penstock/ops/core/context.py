@@ -104,8 +104,12 @@ class Context:
 
     def count(self, name: str, node: str, by: int = 1, reason: str = "") -> None:
         """Add to a counter, or combine a figure with the ones recorded so far (see ``penstock.metrics``)."""
-        metric, counted = Metric(name, node, reason), self.commit.metrics
-        counted[metric] = combined(name, counted[metric], by) if metric in counted else by
+        self.add(Metric(name, node, reason), by)
+
+    def add(self, metric: Metric, by: int) -> None:
+        """Combine a figure with the ones recorded so far."""
+        counted = self.commit.metrics
+        counted[metric] = combined(metric.name, counted[metric], by) if metric in counted else by
 
     def observe(self, name: str, node: str, figures: IntArray) -> None:
         """Record figures of which the minimum, the maximum and the average are kept."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,13 +21,26 @@ from penstock.ops.core.arrivals import NO_ARRIVALS
 from penstock.ops.core.context import Context
 from penstock.ops.core.record_context import origins_of
 from penstock.ops.processors.punctuations import BEHIND, Punctuation, PunctuationQueue, clock_name, existing
+from penstock.plan.defaults import default_serde
 from penstock.plan.functions import called
 from penstock.processor import PunctuationType, RecordMetadata
 from penstock.record import Record
+from penstock.sensors import StreamsMetrics
+from penstock.serdes import Serde
 from penstock.state.clock import StreamTime
 
 Failed = Callable[[Callable[[int], object], BaseException], None]
 """Called with the function of a punctuation that raised, and the error."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a processor may ask of its application."""
+
+    app_configs: Mapping[str, Any] = field(default_factory=dict)
+    """The settings, by name."""
+    state_dir: Callable[[], Path] = Path
+    """Makes the folder for files of the task's processors, and returns it."""
 
 
 class TaskProcessorContext(KafkaNames, telling=False):
@@ -36,6 +51,7 @@ class TaskProcessorContext(KafkaNames, telling=False):
         children: the names of the steps after it.
         clock: returns numbers that are committed with the task, by name; it creates missing ones.
         task_time: the task's stream time.
+        surroundings: the settings and the folder; none by default.
     """
 
     def __init__(
@@ -46,6 +62,7 @@ class TaskProcessorContext(KafkaNames, telling=False):
         children: Sequence[str],
         clock: Callable[[str], StreamTime],
         task_time: StreamTime,
+        surroundings: Surroundings | None = None,
     ):
         self._node = node
         self._context = context
@@ -55,6 +72,8 @@ class TaskProcessorContext(KafkaNames, telling=False):
         """The number of steps after it."""
         self._clock = clock
         self._task_time = task_time
+        self._surroundings = surroundings or Surroundings()
+        self.metrics = StreamsMetrics(context.add)
         self.queues = {type_: PunctuationQueue() for type_ in PunctuationType}
         self._scheduled = 0
         self._is_starting = True
@@ -81,6 +100,25 @@ class TaskProcessorContext(KafkaNames, telling=False):
     @property
     def task_id(self) -> str:
         return self._context.facts.task
+
+    @property
+    def state_dir(self) -> Path:
+        return self._surroundings.state_dir()
+
+    def app_configs(self) -> dict[str, Any]:
+        return dict(self._surroundings.app_configs)
+
+    def app_configs_with_prefix(self, prefix: str) -> dict[str, Any]:
+        found = self._surroundings.app_configs.items()
+        return {name.removeprefix(prefix): value for name, value in found if name.startswith(prefix)}
+
+    @property
+    def key_serde(self) -> Serde:
+        return default_serde("default_key_serde", self._surroundings.app_configs)
+
+    @property
+    def value_serde(self) -> Serde:
+        return default_serde("default_value_serde", self._surroundings.app_configs)
 
     @property
     def record_metadata(self) -> RecordMetadata | None:
