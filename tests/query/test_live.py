@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from penstock import (
+    BufferConfig,
     ConfigError,
     IsolationLevel,
     KeyQuery,
@@ -21,6 +22,7 @@ from penstock import (
     StateQueryRequest,
     Stores,
     StreamsBuilder,
+    Suppressed,
     TimeWindows,
     produce,
 )
@@ -29,6 +31,8 @@ from penstock.engine.task.live import StoreAnswer, StoreQuestion
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings
 from penstock.storage import LocalStorage
+from support.own_stores import SqliteStore, Supplier
+from support.own_timed_stores import TimedSupplier
 
 pytestmark = [pytest.mark.kip("892-12"), pytest.mark.kip("892-06"), pytest.mark.slow]
 
@@ -48,6 +52,15 @@ class Program:
         records.group_by_key().windowed_by(SessionWindows.of_inactivity_gap_and_grace(10, 0)).count("sessions")
         history = Materialized.as_(Stores.persistent_versioned_key_value_store("versions", 10_000))
         records.to_table(materialized=history)
+        final = records.group_by_key().windowed_by(TimeWindows.of_size_and_grace(1000, 0)).count()
+        final.suppress(Suppressed.until_window_closes(BufferConfig.unbounded()).with_name("held"))
+        own_windows = Materialized.as_(TimedSupplier("sqlite", "window", "own-windows", 1000, 1000))
+        records.group_by_key().windowed_by(TimeWindows.of_size_and_grace(1000, 0)).count(materialized=own_windows)
+        own_sessions = Materialized.as_(TimedSupplier("memory", "session", "own-sessions", 1000))
+        gap = SessionWindows.of_inactivity_gap_and_grace(10, 0)
+        records.group_by_key().windowed_by(gap).count(materialized=own_sessions)
+        records.to_table(materialized=Materialized.as_(TimedSupplier("flushed", "versions", "own-versions", 10_000)))
+        records.group_by_key().count(materialized=Materialized.as_(Supplier(SqliteStore, "own-counts")))
         known = Settings(chunk_records=1, statestore_cache_max_bytes=0, **settings)
         storage = LocalStorage(folder / "checkpoint")
         self.app = LocalApplication(builder.build(), "live", known, log, storage, folder / "tasks")
@@ -134,6 +147,11 @@ KINDS: dict[str, Callable[[Any], Any]] = {
     "windows": lambda view: view.fetch("a", 0),
     "sessions": lambda view: next((value for _, value in view.fetch("a")), None),
     "versions": lambda view: getattr(view.get_version("a"), "value", None),
+    "held-store": lambda view: next((value for _, value, _ in view.all()), None),
+    "own-counts": lambda view: view.get("a"),
+    "own-windows": lambda view: view.fetch("a", 0),
+    "own-sessions": lambda view: next((value for _, value in view.fetch("a")), None),
+    "own-versions": lambda view: getattr(view.get_version("a"), "value", None),
 }
 
 
@@ -154,7 +172,7 @@ def test_each_query_and_each_view_says_its_own_level(tmp_path: Path, guarantee: 
         return found
 
     answers = Asking(tmp_path, ask, processing_guarantee=guarantee).answer()
-    assert len(answers) == 12
+    assert len(answers) == 2 * (len(KINDS) + 2)
     assert {name for name, value in answers.items() if value is None} == {
         n for n in answers if n.endswith(" read_committed")
     }

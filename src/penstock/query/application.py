@@ -73,8 +73,7 @@ class ApplicationStores:
         """A store, for reading.
 
         Args:
-            isolation_level: whether uncommitted writes are shown; by default as the application says. Held updates of a
-                suppression, and a store of a user's own, are always as of the last commit.
+            isolation_level: whether uncommitted writes are shown; by default as the application says.
             shape: the types of keys and values, if they differ from the recorded ones.
 
         Raises:

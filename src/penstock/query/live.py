@@ -10,13 +10,15 @@ from types import UnionType
 from typing import Any
 
 import msgspec
+import numpy as np
 
+from penstock.arrays import binary
 from penstock.engine.task.live import LiveTasks, StoreQuestion
 from penstock.engine.task.questions import TasksElsewhere
 from penstock.errors import StoreError
 from penstock.query.commits import StoreShape
 from penstock.query.committed import CommittedStore
-from penstock.query.key_value import KeyValueView
+from penstock.query.key_value import BufferView, KeyValueView
 from penstock.query.session import SessionView
 from penstock.query.stores import view_class_of
 from penstock.query.versioned import VersionedView
@@ -24,6 +26,8 @@ from penstock.query.versions import Pinned, Version
 from penstock.query.view import View
 from penstock.query.window import WindowView
 from penstock.record import SessionKey
+from penstock.state.columns.rows import Values
+from penstock.state.kinds.buffer import Entries
 from penstock.state.kinds.versioned.store import VersionRow
 
 _PAGE = 10_000
@@ -40,8 +44,9 @@ _ANSWERS: dict[type[View], dict[str, Any]] = {
         "rows": list[_SessionRow],
     },
     VersionedView: {"get_one": VersionRow | None, "versions": list[VersionRow], "rows": list[VersionRow]},
+    BufferView: {"rows": list[_WindowRow]},
 }
-"""By view: what it reads, and the type of the answer. Suppressions show only committed entries."""
+"""By view: what it reads, and the type of the answer."""
 
 
 def has_live_reads(shape: StoreShape) -> bool:
@@ -103,6 +108,18 @@ class LiveStore:
     def rows(self) -> Iterator[Any]:
         """All rows."""
         return self.range() if "range" in self._types else self._read("rows", ())
+
+    def oldest_first(self, at_least: int) -> Iterator[Entries]:
+        """All held entries, in the order in which they will go."""
+        rows = list(self._read("rows", ()))
+        keys, times, held, timestamps = zip(*rows, strict=True) if rows else ((), (), (), ())
+        values = Values(binary(list(held)), np.array(timestamps, np.int64))
+        yield Entries(binary(list(keys)), np.array(times, np.int64), values)
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The number of held records."""
+        return {"records": len(list(self._read("rows", ())))}
 
     def _read(self, read: str, arguments: tuple[Any, ...], limit: int | None = None) -> Any:
         question = StoreQuestion(self._task, self._committed.name, read, msgspec.msgpack.encode(arguments), limit)

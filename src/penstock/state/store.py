@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -192,6 +193,10 @@ class StateStore(interface.StateStore):
 
     def restore_state(self, numbers: dict[str, int]) -> None:
         """Restore the numbers of a commit."""
+
+    def read_anywhere(self) -> AbstractContextManager[object]:
+        """A context in which any thread may read it, while no other one works with it."""
+        return nullcontext()
 
     def is_crowded(self) -> bool:
         """True if this store alone exceeds its memory limit."""

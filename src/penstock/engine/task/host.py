@@ -248,11 +248,9 @@ class TaskHost:
         self.desk.answer()
 
     def _store(self, task: str, name: str) -> StateStore | None:
-        """Return a store of an open task. Users' own stores are not read from other threads."""
+        """Return a store of an open task."""
         found = self._tasks.get(task)
-        if found is None or found.id.sub in self._with_own_stores:
-            return None
-        return found.state.stores.get(name)
+        return None if found is None else found.state.stores.get(name)
 
     def _distrust(self, name: str, error: DamagedStateError, is_new: bool) -> None:
         """Forget a task whose database is damaged; its state is restored from the checkpoint."""

@@ -114,7 +114,8 @@ class Desk:
             store = self._find(question.task, question.store)
             if store is None:
                 return StoreAnswer(False)
-            return StoreAnswer(True, msgspec.msgpack.encode(_read(store, question)))
+            with store.read_anywhere():
+                return StoreAnswer(True, msgspec.msgpack.encode(_read(store, question)))
         except PenstockError as error:
             return StoreAnswer(True, error=str(error))
         except Exception as error:  # the question is at fault, and the work continues

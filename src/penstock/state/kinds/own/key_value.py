@@ -20,7 +20,7 @@ from penstock.state.shapes import KeyValueStore as KeyValueInterface
 from penstock.state.shapes import TimestampedBytesStore
 from penstock.state.store import Located
 from penstock.state.task_context import TaskContext
-from penstock.state.transactional import TransactionalRows
+from penstock.state.transactional import Base, TransactionalRows
 from penstock.state.wrappers import TransactionalKeyValueStore
 
 
@@ -64,6 +64,10 @@ class UserStore(OwnStore, KeyValueStore):
             self._piece = TransactionalRows(self._medium)
             if self.shows_committed:
                 self.show_committed()
+
+    def _below_in_copy(self) -> list[tuple[TransactionalRows, Base]]:
+        database = None if self._context is None else self._context.database
+        return [] if database is None else [(self._piece, database.family(self.name))]
 
     def put(self, located: Located, values: Values) -> None:
         if not self._keeps_timestamps:

@@ -23,7 +23,7 @@ class OwnSegment:
 
     def __init__(self, places: Places, copy: Base, first: int, last: int):
         self._places = places
-        self._copy = copy
+        self.copy = copy
         self._range = first, last
 
     def get(self, key: bytes) -> bytes | None:
@@ -52,10 +52,10 @@ class OwnSegment:
         return [next((key for key, _ in self.scan(low, high)), None) for low, high in ranges]
 
     def approximate_count(self) -> int:
-        return self._copy.approximate_count()
+        return self.copy.approximate_count()
 
     def approximate_bytes(self) -> int:
-        return self._copy.approximate_bytes()
+        return self.copy.approximate_bytes()
 
 
 def _place(key: bytes) -> Place:

@@ -9,6 +9,8 @@ a store that is new, lost or behind is restored.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import get_ident
 from typing import Any, ClassVar, Protocol
 
 from penstock.arrays import binary
@@ -22,7 +24,7 @@ from penstock.state.interface import ChangelogOffsets, RestoreCallback, StateSto
 from penstock.state.kinds.own.errors import told
 from penstock.state.store import NO_OFFSETS, StateStore
 from penstock.state.task_context import TaskContext
-from penstock.state.transactional import Base, ChangeSet, unpack_all
+from penstock.state.transactional import Base, ChangeSet, TransactionalRows, unpack_all
 from penstock.state.wrappers import InTransactions
 
 AT_ONCE = 10_000
@@ -101,6 +103,7 @@ class OwnStore(StateStore):
     def init(self, context: StateStoreContext, root: interface.StateStore) -> None:
         assert isinstance(context, TaskContext)
         self._restored: list[ChangeSet] = []
+        self._thread = get_ident()
         if not context.reads_only:  # others need only the copy
             context.state_dir.mkdir(parents=True, exist_ok=True)
             with told(self._own, "init"):
@@ -214,6 +217,23 @@ class OwnStore(StateStore):
             self._medium = None
             with told(self._own, "close"):
                 self._own.close()
+
+    @contextmanager
+    def read_anywhere(self) -> Iterator[None]:
+        """In other threads than its own, the copy answers in place of the user's store, which belongs to one thread."""
+        below = self._below_in_copy() if get_ident() != self._thread else []
+        replaced = [(piece, piece.base) for piece, _ in below]
+        for piece, copy in below:
+            piece.base = copy
+        try:
+            yield
+        finally:
+            for piece, base in replaced:
+                piece.base = base
+
+    def _below_in_copy(self) -> list[tuple[TransactionalRows, Base]]:
+        """Its pieces above the user's store, with the rows of the copy that are below each."""
+        return []
 
     # --- what the user's store says of itself --------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from penstock.state.shapes import SessionStore as SessionInterface
 from penstock.state.shapes import TimestampedBytesStore
 from penstock.state.shapes import WindowStore as WindowInterface
 from penstock.state.store import Located
-from penstock.state.transactional import Base
+from penstock.state.transactional import Base, TransactionalRows
 from penstock.state.wrappers import InTransactions
 
 
@@ -57,6 +57,10 @@ class OwnSegmentedStore(OwnStore, SegmentedStore):
             return family
         count = self._numbers_a_segment()
         return OwnSegment(self._medium, family, id_ * count, (id_ + 1) * count - 1)
+
+    def _below_in_copy(self) -> list[tuple[TransactionalRows, Base]]:
+        every = [*self._segments.values(), *self._expired.values()]
+        return [(segment, segment.base.copy) for segment in every if isinstance(segment.base, OwnSegment)]
 
     def _numbers_a_segment(self) -> int:
         return self._slots_a_segment if isinstance(self, SlottedStore) else self.segment_interval
