@@ -105,8 +105,4 @@ def topology() -> Topology:
 
 
 if __name__ == "__main__":
-    folder, mode = Path(sys.argv[1]), sys.argv[2]
-    if mode == "--slots":
-        program.run_in_slots(folder, topology())
-    else:
-        program.MODES[mode](folder, topology())
+    program.MODES[sys.argv[2]](Path(sys.argv[1]), topology(), commit_max_bytes=1_000, chunk_records=20)
