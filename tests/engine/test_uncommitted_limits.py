@@ -9,6 +9,7 @@ import pytest
 
 from penstock import Materialized, SessionWindows, Stores, StreamsBuilder, TimeWindows, Topology
 from penstock.log.produce import produce
+from penstock.state.task_state import TaskState
 from support.world import World
 
 pytestmark = pytest.mark.kip("892-10")
@@ -80,6 +81,34 @@ def test_no_more_is_uncommitted_than_the_limit_and_what_one_record_makes(
     assert len(commits) > 2
     assert max(max(one, default=0) for one in after) < limit + made
     assert [max(one) >= limit for one in after if one][:-1] == [True] * (len([one for one in after if one]) - 1)
+
+
+@pytest.mark.parametrize(
+    ("setting", "limit", "figure", "made"),
+    [
+        ("statestore_uncommitted_max_records", 100, "approximate_num_uncommitted_entries", 4),
+        ("statestore_uncommitted_max_bytes", 20_000, "approximate_num_uncommitted_bytes", 1_000),
+    ],
+)
+def test_what_caches_send_at_the_commit_is_within_the_limit_too(
+    setting: str, limit: int, figure: str, made: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    builder = StreamsBuilder()
+    counts = builder.stream("in", key=str, value=int).group_by_key().count("counts")
+    counts.filter(lambda key, count: count > 0, store="all").map_values(
+        lambda count: count * "x", value=str, store="texts"
+    )
+    world = World(tmp_path, builder.build(), statestore_cache_max_bytes="1 MB", **{setting: limit})
+    produce([(f"k{n * n % 331}", n, 20 * n) for n in range(2_000)], "in", str, int, world.log, partitions=1)
+    held: list[int] = []
+    prepare = TaskState.prepare
+    monkeypatch.setattr(TaskState, "prepare", lambda self: (held.append(getattr(self, figure)), prepare(self)))
+    application = world.start()
+    application.run_until()
+    application.close()
+    assert max(held) < limit + made
+    assert sorted(held)[len(held) // 2] > limit / 4, "commits are not smaller than they have to be"
+    assert len(world.counts("texts")) == len({n * n % 331 for n in range(2_000)})
 
 
 def test_a_commit_of_a_large_limit_takes_whole_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

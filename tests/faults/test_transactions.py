@@ -29,7 +29,7 @@ def calm(few: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = harness.copy_of(few, tmp_path_factory.mktemp("calm"))
     assert harness.Program(folder, "--local", SCRIPT).wait()
     found = harness.outcome(folder, transactions.topology())
-    assert all(found[name] and found[f"{name}-out"] for name in transactions.BUILDERS)
+    assert all(found[name] and found[f"{name}-out[0]"] for name in transactions.BUILDERS)
     return found
 
 

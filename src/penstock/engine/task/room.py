@@ -6,8 +6,10 @@ stays within the limit and what one record makes. How much a record makes is kno
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+from penstock.ops.core.context import Context
 from penstock.settings import Settings
 from penstock.state.task_state import TaskState
 
@@ -28,26 +30,30 @@ class _Limit:
         most: the limit; -1 for none.
         unknown: what a record is taken to make, as long as nothing is known.
         held: returns what counts towards it now.
+        waiting: returns how many updates caches hold, which they send at the commit.
     """
 
-    def __init__(self, most: int, unknown: int, held: Callable[[], int]):
+    def __init__(self, most: int, unknown: int, held: Callable[[], int], waiting: Callable[[], int]):
         self._most = most
         self._unknown = unknown
         self._held = held
-        self._before = 0
+        self._waiting = waiting
+        self._before = 0.0
         self._of_a_record = 0.0
         """The most that a record has made, on average in a chunk."""
+        self._of_a_sent = float(unknown)
+        """The most that an update made which a cache sent at a commit, on average in the commit."""
 
     def begin(self) -> None:
         """Begin with a commit: what one unusual record has made counts less and less."""
         self._of_a_record /= 2
-        self._before = self._held()
+        self._before = self._counted()
 
     def is_reached(self) -> bool:
         """Return whether nothing more should be taken."""
         if self._most < 0:
             return False
-        left = self._most - self._held()
+        left = self._most - self._counted()
         return left <= 0 or (self._is_large() and left < self._most / _RESERVE)
 
     def records(self) -> float:
@@ -57,27 +63,62 @@ class _Limit:
         if not self._of_a_record:
             return self._most / self._unknown
         share = _LARGE_SHARE if self._is_large() else _SMALL_SHARE
-        return (self._most - self._held()) / (share * self._of_a_record)
+        return (self._most - self._counted()) / (share * self._of_a_record)
 
     def took(self, records: int) -> None:
         """Note what a chunk of so many records has made."""
-        held = self._held()
-        self._of_a_record = max(self._of_a_record, (held - self._before) / max(records, 1))
-        self._before = held
+        counted = self._counted()
+        self._of_a_record = max(self._of_a_record, (counted - self._before) / max(records, 1))
+        self._before = counted
+
+    def sent(self, updates: int, held: int) -> None:
+        """Note what these updates of caches have made at the commit.
+
+        Args:
+            held: what counted towards the limit before.
+        """
+        made = (self._held() - held) / updates
+        self._of_a_sent = made if self._of_a_sent == self._unknown else max(made, self._of_a_sent)
+
+    def held(self) -> int:
+        """What counts towards it now, without what caches will send."""
+        return self._held()
+
+    def _counted(self) -> float:
+        """What counts towards it now, and what the updates in caches will make at the commit."""
+        waiting = self._waiting()
+        return self._held() + (waiting * self._of_a_sent if waiting else 0)
 
     def _is_large(self) -> bool:
         return self._most > _LARGE * self._of_a_record > 0
 
 
 class Room:
-    """The room for uncommitted writes in the stores of a task."""
+    """The room for uncommitted writes in the stores of a task.
 
-    def __init__(self, state: TaskState, settings: Settings):
+    Args:
+        context: it counts what caches hold and send.
+    """
+
+    def __init__(self, state: TaskState, settings: Settings, context: Context):
+        self._context = context
+
+        def waiting() -> int:  # of one store nothing is written that a cache sends
+            return context.held_records if len(state.stores) > 1 else 0
+
         self._limits = (
             _Limit(
-                settings.statestore_uncommitted_max_records, _WRITES, lambda: state.approximate_num_uncommitted_entries
+                settings.statestore_uncommitted_max_records,
+                _WRITES,
+                lambda: state.approximate_num_uncommitted_entries,
+                waiting,
             ),
-            _Limit(settings.statestore_uncommitted_max_bytes, _BYTES, lambda: state.approximate_num_uncommitted_bytes),
+            _Limit(
+                settings.statestore_uncommitted_max_bytes,
+                _BYTES,
+                lambda: state.approximate_num_uncommitted_bytes,
+                waiting,
+            ),
         )
         self._chunk_records = settings.chunk_records
         self._has_stores = bool(state.stores)
@@ -96,6 +137,19 @@ class Room:
         if not self._has_stores:
             return self._chunk_records
         return int(max(min(self._chunk_records, *(limit.records() for limit in self._limits)), 1))
+
+    @contextmanager
+    def sending(self) -> Iterator[None]:
+        """The context in which caches send what they hold."""
+        held = [limit.held() for limit in self._limits]
+        self._context.caches_send, self._context.sent_records = True, 0
+        try:
+            yield
+        finally:
+            self._context.caches_send = False
+        for limit, before in zip(self._limits, held, strict=True):
+            if self._context.sent_records:
+                limit.sent(self._context.sent_records, before)
 
     def took(self, records: int) -> None:
         """Note that a chunk has been processed."""

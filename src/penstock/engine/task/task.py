@@ -84,10 +84,10 @@ class Task:
         stores = stores_of(self.sub, topology.facts)
         context = TaskContext(layout.application_id, str(id_), settings.app_configs())
         self.state = TaskState(str(id_), stores, settings.state, folder, self.checkpoint, context)
-        self._room = Room(self.state, settings)
         self._observed = Observed(self.state, self.sub.stores_counted_elsewhere(id_.partition == 0))
         self.reader = reader([], settings.chunk_records, settings.chunk_bytes)
         self.context = Context(self._facts(topology, layout))
+        self._room = Room(self.state, settings, self.context)
         caching = settings.statestore_cache_max_bytes > 0
         self.context.is_traced = settings.metrics_recording_level == "TRACE"
         self._circle = layout.circle_of(id_.sub) or NO_CIRCLE
@@ -196,7 +196,7 @@ class Task:
             self.flow.advance_time(work.advances, outlets.write)
         self.flow.punctuate(outlets.write)
         if not work.stays_open:
-            with _without_garbage_collection():
+            with _without_garbage_collection(), self._room.sending():
                 self.flow.flush(outlets.write)
         outlets.dead_letters(self._take_dead_letters())
 

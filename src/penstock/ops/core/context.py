@@ -36,6 +36,10 @@ class Context:
         """True if figures of the recording level ``TRACE`` are wanted."""
         self.held_records = 0
         """The number of updates that the caches of tables hold until the commit."""
+        self.caches_send = False
+        """True while caches send what they hold, at the end of a commit."""
+        self.sent_records = 0
+        """The updates that caches have sent which they held before, each key once."""
 
     def uncounted(self) -> Context:
         """Return this context for work that another task counts already."""

@@ -45,6 +45,8 @@ class EmitCache:
         """The size of the held updates in bytes, without numbers."""
         self._needed = 0
         self._records = self._needed_records = 0
+        self._passed_on = 0
+        """The updates that it has of another cache, which sends now."""
 
     def add(self, changes: Changes) -> None:
         """Take updates with their old values. Updates that are no longer the last of their keys are discarded from time
@@ -52,6 +54,8 @@ class EmitCache:
         if not len(changes):
             return
         self._held.append(changes)
+        if self._context.caches_send:
+            self._passed_on += len(changes)
         self.held_bytes += _size(changes)
         self._note_records(self._records + len(changes))
         if self.held_bytes > 2 * self._needed + _GARBAGE or self._records > 2 * self._needed_records + _GARBAGE_RECORDS:
@@ -71,6 +75,8 @@ class EmitCache:
         if not held:
             return None
         last = without_absent(_last_of_each_key(held))
+        self._context.sent_records += max(len(last) - self._passed_on, 0)
+        self._passed_on = 0
         if len(last) and isinstance(self._store, KeyValueStore) and self._store.shows_committed:
             self._note(last, self._store)
         return last if self._sends_old else replace(last, old=None)

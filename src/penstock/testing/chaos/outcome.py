@@ -40,7 +40,7 @@ def outcome(
     for topic in [*topology.sink_topics, *settings.dead_letters]:
         for partition, end in enumerate(log.end_offsets(topic)):
             found[f"{topic}[{partition}]"] = _records(log, topic, partition, end)
-    for spec in topology.facts.stores.values():
+    for spec in (*topology.facts.stores.values(), *topology.facts.added.values()):
         with committed_store(opened, spec.name) as store:
             found[spec.name] = sorted(store.all(), key=str)
     found["offsets"] = opened.offsets(opened.manifest)
