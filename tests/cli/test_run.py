@@ -72,6 +72,17 @@ def apps(folder: Path) -> None:
     (folder / "slow.py").write_text(SLOW)
 
 
+@pytest.fixture(params=["spark", "local"])
+def begins(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each engine in turn: the line that a run begins with."""
+    monkeypatch.setenv("PENSTOCK_ENGINE", request.param)
+    says = {
+        "spark": "starting Spark ...",
+        "local": "running without Spark: the setting engine says so",
+    }
+    return says[request.param]
+
+
 @pytest.mark.parametrize("option", ["--ui", "--serve"])
 def test_a_port_that_somebody_has_is_told_before_spark_starts(
     folder: Path, penstock: Penstock, monkeypatch: pytest.MonkeyPatch, option: str
@@ -162,7 +173,7 @@ def where(folder: Path, *topics: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_what_is_there_is_processed_and_a_later_start_processes_what_came_since(folder):
+def test_what_is_there_is_processed_and_a_later_start_processes_what_came_since(folder, begins):
     produce([(None, word) for word in ("a", "b", "a")], "words", value=str)
     code, out, err = Running("words.py:builder", "--available-now").end()
     assert printed(err) == ["word: a", "word: b", "word: a"]
@@ -170,7 +181,7 @@ def test_what_is_there_is_processed_and_a_later_start_processes_what_came_since(
         0,
         [],
         [
-            "starting Spark ...",
+            begins,
             "commit 1: 3 records read",
             "Done: 3 records processed. The next start of words continues from here.",
             *where(folder, "said"),
@@ -198,7 +209,7 @@ def test_what_is_there_is_processed_and_a_later_start_processes_what_came_since(
     assert (code, told(err)) == (
         0,
         [
-            "starting Spark ...",
+            begins,
             "Done: 1 record processed. The next start of words continues from here.",
             *where(folder, "said"),
         ],
@@ -208,7 +219,9 @@ def test_what_is_there_is_processed_and_a_later_start_processes_what_came_since(
 
 @pytest.mark.slow
 @pytest.mark.kip("328-10", "328-13")
-def test_what_was_lost_is_told_at_each_report_and_at_the_end_with_the_reason_and_the_command_that_shows_more(folder):
+def test_what_was_lost_is_told_at_each_report_and_at_the_end_with_the_reason_and_the_command_that_shows_more(
+    folder, begins
+):
     rows = [("a", "1", 1_000), ("a", "1", 16_000), ("a", "1", 2_000), ("b", "1", 3_000), ("a", "x", 0), (None, "1", 0)]
     produce(rows, "numbers", value=str)
     code, out, err = Running("losing.py:builder", "--available-now", "--on-error", "dead_letter:failed").end()
@@ -216,7 +229,7 @@ def test_what_was_lost_is_told_at_each_report_and_at_the_end_with_the_reason_and
         0,
         [],
         [
-            "starting Spark ...",
+            begins,
             "commit 1: 6 records read, 2 dropped as late, 1 sent to the dead letters, 1 dropped",
             "Done: 6 records processed. The next start of losing continues from here.",
             "Left out on the way:",
@@ -241,7 +254,7 @@ def test_what_was_lost_is_told_at_each_report_and_at_the_end_with_the_reason_and
 
 
 @pytest.mark.slow
-def test_ctrl_c_and_sigterm_stop_cleanly_and_a_later_start_goes_on_with_no_record_twice(folder):
+def test_ctrl_c_and_sigterm_stop_cleanly_and_a_later_start_goes_on_with_no_record_twice(folder, begins):
     settings = ["--set", "statestore_cache_max_bytes=0", "--trigger", "100 ms", "--application-id", "chatter"]
     produce([(None, word) for word in ("a", "b", "a")], "words", value=str)
     running = Running("words.py:builder", *settings)
@@ -250,7 +263,7 @@ def test_ctrl_c_and_sigterm_stop_cleanly_and_a_later_start_goes_on_with_no_recor
     code, out, err = running.end()
     assert (code, out) == (0, [])
     assert [line for line in told(err) if not line.startswith("commit 1: ")] == [
-        "starting Spark ...",
+        begins,
         "stopping: the commit under way is finished first; Ctrl-C again ends at once ...",
         "Stopped: 3 records processed. The next start of chatter continues from here.",
         *where(folder, "said"),
@@ -271,7 +284,7 @@ def test_ctrl_c_and_sigterm_stop_cleanly_and_a_later_start_goes_on_with_no_recor
 
 
 @pytest.mark.slow
-def test_ctrl_c_waits_for_a_long_commit_and_sigterm_gives_it_up_and_the_next_start_makes_it(folder):
+def test_ctrl_c_waits_for_a_long_commit_and_sigterm_gives_it_up_and_the_next_start_makes_it(folder, begins):
     produce([(None, "a")], "words", value=str)
     running = Running("slow.py:builder")
     running.wait_for_records("said", 1)
@@ -300,22 +313,22 @@ def test_sigterm_ends_also_a_program_that_never_comes_to_run(folder):
 
 
 @pytest.mark.slow
-def test_with_logs_as_json_all_that_is_said_is_one_object_a_line_and_so_is_the_error(folder):
+def test_with_logs_as_json_all_that_is_said_is_one_object_a_line_and_so_is_the_error(folder, begins):
     produce([(None, "1", 1), ("b", "x", 2)], "numbers", value=str)
     code, out, err = Running("losing.py:builder", "--available-now", "--log-format", "json").end()
     assert (code, out) == (1, [])
     lines = [json.loads(line) for line in err]
     assert {"time", "level", "logger", "message"} <= set.intersection(*map(set, lines))
-    assert lines[0]["message"] == "starting Spark ..."
+    assert lines[0]["message"] == begins
     [error] = [line for line in lines if line["level"] == "ERROR"]
     assert "topic 'numbers', partition 0, offset 1" in error["message"]
 
 
 @pytest.mark.slow
-def test_a_second_ctrl_c_ends_at_once():
+def test_a_second_ctrl_c_ends_at_once(begins):
     produce([(None, "a")], "words", value=str)
     running = Running("words.py:builder")
-    running.wait_for_line("starting Spark")
+    running.wait_for_line(begins)
     running.ctrl_c()
     running.wait_for_line("stopping")
     running.ctrl_c()
@@ -323,12 +336,12 @@ def test_a_second_ctrl_c_ends_at_once():
 
 
 @pytest.mark.slow
-def test_a_record_that_fails_ends_the_run_with_one_message_behind_what_was_lost_before(folder):
+def test_a_record_that_fails_ends_the_run_with_one_message_behind_what_was_lost_before(folder, begins):
     produce([(None, "1", 1), ("b", "x", 2)], "numbers", value=str)
     one_a_commit = ["--set", "chunk_records=1", "--set", "commit_max_bytes=1"]
     code, out, err = Running("losing.py:builder", "--available-now", *one_a_commit).end()
     assert (code, out) == (1, [])
-    assert err[0] == "starting Spark ..."
+    assert err[0] == begins
     assert err[2:6] == [
         "Left out on the way:",
         "  1 record dropped by tens (null-key): they have no key; give them one with select_key or map, if they "

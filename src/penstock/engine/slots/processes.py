@@ -223,12 +223,11 @@ class ProcessJob:
         return self._has_ended.is_set()
 
     def end(self, patience: float) -> None:
-        until = time.monotonic() + patience
         for process, thread in self._serving.items():
-            thread.join(max(until - time.monotonic(), 0))
             if thread.is_alive():
                 process.kill()
-            thread.join()
+        for thread in self._serving.values():
+            thread.join(patience)
 
     def _serve(self, process: SlotProcess, start: Start, program: bytes) -> None:
         failure = process.serve(start, program)
