@@ -172,6 +172,13 @@ def test_a_function_that_fails_ends_the_program_with_its_error():
     assert slots_of(os.getpid()) == []
 
 
+def test_a_number_of_slots_that_no_machine_has_room_for_starts_none():
+    fill(["x"])
+    with pytest.raises(ConfigError, match="this machine gets at most 256; got 1,000,000"):
+        counting().start("words", engine="local", slots=10**6)
+    assert slots_of(os.getpid()) == []
+
+
 # --- which engine ----------------------------------------------------------------------------------------------------
 
 

@@ -142,6 +142,14 @@ def test_a_wrong_step_is_refused_at_once(wrong, message):
         wrong(Topology().add_source("in", "words", value=str))
 
 
+def test_a_topic_that_a_source_reads_already_is_refused_as_in_kafka_streams():
+    topology = Topology().add_source("in", "words", value=str)
+    with pytest.raises(TopologyError, match=r"the source 'in' at .* reads topic 'words' already; name 'in' as the"):
+        topology.add_source("more", "words", value=str)
+    with pytest.raises(TopologyError, match="topic 'lines' is named twice"):
+        topology.add_source("more", "lines", "lines", value=str)
+
+
 def test_what_only_shows_in_the_whole_is_refused_when_it_is_used():
     topology = Topology().add_source("in", "words").add_processor("p", shout, "in")
     topology.connect_processor_and_state_stores("p", "counts")

@@ -27,6 +27,7 @@ from penstock.errors import ConfigError
 YES = lambda key, value: True  # noqa: E731
 ONE = lambda value: value  # noqa: E731
 BOTH = lambda value, other: value  # noqa: E731
+ADDS = lambda key, value, total: total  # noqa: E731
 WINDOWS = TimeWindows.of_size_and_grace(10, 5)
 
 
@@ -242,6 +243,10 @@ WRONG_ARGUMENTS = {
     "merge with another builder's stream": (
         lambda b, s: s.merge(StreamsBuilder().stream("other")),
         "merge at HERE: the two streams come from different builders; begin both with the same one",
+    ),
+    "cogroup with another builder's stream": (
+        lambda b, s: s.group_by_key().cogroup(ADDS).cogroup(StreamsBuilder().stream("other").group_by_key(), ADDS),
+        "cogroup at HERE: the grouped streams come from different builders; begin all with the same one",
     ),
     "merge of different types": (
         lambda b, s: s.merge(b.stream("other", key=int, value=float)),

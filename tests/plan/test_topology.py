@@ -8,6 +8,7 @@ import pytest
 
 from penstock import Materialized, StreamsBuilder, TimeWindows, Topology
 from penstock.errors import ConfigError
+from penstock.testing import TopologyTestDriver
 
 YES = lambda key, value: True  # noqa: E731
 SWAP = lambda key, value: (value, key)  # noqa: E731
@@ -266,3 +267,11 @@ def test_other_formats_are_refused():
 
 def test_a_topology_says_in_short_what_it_is():
     assert repr(planned(lambda b, s: s.group_by(VALUE).count())) == "<Topology of 4 steps in 2 sub-topologies>"
+
+
+def test_a_topic_that_is_named_twice_is_read_once():
+    builder = StreamsBuilder()
+    builder.stream(["in", "other", "in"], value=str).to("out")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("in", "a", "x", 0)
+    assert [tuple(record)[:2] for record in driver.read_output("out")] == [("a", "x")]

@@ -176,6 +176,7 @@ class StreamsBuilder(GlobalSources):
             raise TopologyError(f"stream at {caller()} reads at least one topic; got an empty {type(topic).__name__}")
         for one in topics:
             check_topic(one, "the topic of stream")
+        topics = tuple(dict.fromkeys(topics))  # as in Kafka Streams, one that is named twice is read once
         values = read.value or DEFAULT_VALUE
         node = nodes.StreamSource(
             name=self._graph.names.node(names.SOURCE, read.name),

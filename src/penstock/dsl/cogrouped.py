@@ -44,6 +44,10 @@ class CogroupedKStream(KafkaNames, Generic[K, R]):
                 f"cogroup at {caller()} takes a grouped stream, such as stream.group_by_key(), and an aggregator; "
                 f"got {grouped!r} of type {type(grouped).__name__}"
             )
+        if self._groups and grouped._graph is not self._groups[0][0]._graph:
+            raise TopologyError(
+                f"cogroup at {caller()}: the grouped streams come from different builders; begin all with the same one"
+            )
         groups = dict(self._groups)
         groups[grouped] = aggregator_of(aggregator, "cogroup")
         return CogroupedKStream(tuple(groups.items()))

@@ -61,6 +61,7 @@ class Declarations(KafkaNames):
         pattern = pattern_of(topics[0]) if len(topics) == 1 else None
         for topic in () if pattern else topics:
             check_type(topic, str, "a topic of add_source")
+            self._check_unread(topic, topics)
         return self._add(
             nodes.StreamSource(
                 name=self._new_name(name, "add_source"),
@@ -251,6 +252,17 @@ class Declarations(KafkaNames):
         self._stores.setdefault(spec.name, spec)
         self._changed()
         return spec.name
+
+    def _check_unread(self, topic: str, topics: tuple[str, ...]) -> None:
+        """Raise ``TopologyError`` for a topic that another source reads, or this one twice, as Kafka Streams does."""
+        other = next((node for node in self._declared if topic in node.source_topics), None)
+        if other is not None:
+            raise TopologyError(
+                f"add_source at {caller()}: the source {other.name!r} at {other.where} reads topic {topic!r} already; "
+                f"name {other.name!r} as the parent of further steps"
+            )
+        if topics.count(topic) > 1:
+            raise TopologyError(f"add_source at {caller()}: topic {topic!r} is named twice")
 
     def _changed(self) -> None:
         """Discard everything derived from the steps, to be derived again."""

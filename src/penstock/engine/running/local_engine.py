@@ -9,6 +9,8 @@ from penstock.engine.running.engine import SlotEngine
 from penstock.engine.slots.processes import ProcessHost, SlotProcesses
 from penstock.errors import ConfigError
 
+_MOST_SLOTS = 256
+
 
 class LocalEngine(SlotEngine):
     """Runs slots as processes of this machine.
@@ -21,6 +23,11 @@ class LocalEngine(SlotEngine):
     is_own = False
 
     def __init__(self, application_id: str, slots: int | None):
+        if slots is not None and slots > _MOST_SLOTS:
+            raise ConfigError(
+                f"start: slots is a number of processes, and this machine gets at most {_MOST_SLOTS}; got {slots:,}. "
+                f"It has {cores()} cores, and more slots than that make a program no faster"
+            )
         self._application_id = application_id
         self._slots = slots
         self._processes = SlotProcesses()
