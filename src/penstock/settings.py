@@ -28,10 +28,8 @@ _REGISTRIES = ("http://", "https://", "mock://")
 
 MIB = 1 << 20
 GUARANTEES = ("exactly_once", "exactly_once_v2", "at_least_once")
-ON_SPARK = ("spark", "micro-batch")
-"""The engines that run on Spark."""
 _CHOICES = {
-    "engine": ("auto", *ON_SPARK, "local"),
+    "engine": ("auto", "spark", "micro-batch", "local"),
     "processing_guarantee": GUARANTEES,
     "default_dsl_store": ("persistent", "rocksDB", "in_memory"),
     "on_lost_records": ("fail", "skip"),

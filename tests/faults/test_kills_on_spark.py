@@ -65,6 +65,22 @@ def test_kills_of_the_processes_that_run_micro_batches_change_nothing(
     assert harness.outcome(folder) == small_undisturbed
 
 
+def test_kills_of_executors_of_a_cluster_change_nothing_in_micro_batches(
+    small_base: Path, small_undisturbed: dict[str, Any], tmp_path: Path
+) -> None:
+    """Spark runs the lost tasks again, beside what is left of the first runs."""
+    folder = harness.copy_of(small_base, tmp_path)
+    program = harness.Program(folder, "--micro", SPARK_MASTER="local-cluster[2,1,1024]")
+    rng, killed = random.Random(9), 0
+    for commits in (2, 5, 8):
+        program.wait_for_commits(commits)
+        time.sleep(rng.uniform(0, 0.6))
+        killed += program.kill("executor", rng)
+    assert program.wait(), program.errors()
+    assert killed == 3
+    assert harness.outcome(folder) == small_undisturbed
+
+
 def test_a_driver_a_jvm_and_slots_that_sleep_longer_than_the_time_out_change_nothing(
     small_base: Path, small_undisturbed: dict[str, Any], tmp_path: Path
 ) -> None:

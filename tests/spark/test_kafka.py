@@ -12,7 +12,10 @@ from support.kafka import Cluster
 pytestmark = pytest.mark.slow
 
 
-def test_slots_read_from_kafka_and_results_are_there_once_over_two_starts(cluster: Cluster, tmp_path: Path):
+@pytest.mark.parametrize("engine", ["spark", "micro-batch"])
+def test_tasks_read_from_kafka_and_results_are_there_once_over_two_starts(
+    engine: str, cluster: Cluster, tmp_path: Path
+):
     source, out = cluster.topic("in", 2), cluster.topic("out", 2)
     builder = StreamsBuilder()
     counts = builder.stream(source, value=int).group_by(lambda key, value: value, key=int).count("counts")
@@ -22,9 +25,8 @@ def test_slots_read_from_kafka_and_results_are_there_once_over_two_starts(cluste
     for start in range(2):
         produce([(f"k{n}", n % 3, n + 1) for n in range(30)], source, key=str, value=int, log=cluster.log)
         cluster.log.end_offsets(source)  # waits until it shows
-        streams = topology.start(
-            cluster.name, log=log, state_dir=tmp_path, trigger="available-now", slots=2, statestore_cache_max_bytes=0
-        )
+        given = {"engine": engine, "trigger": "available-now", "slots": 2, "statestore_cache_max_bytes": 0}
+        streams = topology.start(cluster.name, log=log, state_dir=tmp_path, **given)
         assert streams.await_termination(120)
         streams.stop()
         expected = sorted((key, b"%d" % n) for key in range(3) for n in range(1, 10 * (start + 1) + 1))

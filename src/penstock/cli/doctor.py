@@ -24,7 +24,7 @@ from penstock.cli.terminal import count, print_json, stdout
 from penstock.errors import ConfigError, PenstockError
 from penstock.log.cluster import SCHEME, Kafka
 from penstock.log.open import open_log
-from penstock.settings import ON_SPARK, Settings
+from penstock.settings import Settings
 from penstock.spark_python import DRIVER, WORKERS, lookup_python
 
 _PYTHON = (3, 11)
@@ -86,7 +86,7 @@ def _print(check: Check) -> None:
 
 
 def _checks(settings: Settings) -> Iterator[Check]:
-    has_spark, wants_spark = find_spec("pyspark") is not None, settings.engine in ON_SPARK
+    has_spark, wants_spark = find_spec("pyspark") is not None, settings.engine in ("spark", "micro-batch")
     yield python()
     if has_spark:
         yield java(wants_spark)

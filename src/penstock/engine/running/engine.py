@@ -9,15 +9,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from penstock.engine.commit.attempt import Attempt
 from penstock.engine.operate.restores import Restores
 from penstock.engine.shared.runner import StageRunner
 from penstock.engine.slots.sessions import Host, SlotSessions
 from penstock.engine.task.live import StoreAnswer, StoreQuestion
 from penstock.errors import ConfigError
-from penstock.settings import ON_SPARK, Settings
+from penstock.settings import Settings
+
+if TYPE_CHECKING:
+    from penstock.engine.commit.attempt import Attempt
 
 
 class Sessions(StageRunner, Protocol):
@@ -60,13 +62,15 @@ class Job(NamedTuple):
 class Engine(Protocol):
     """Runs the tasks of one application, and starts what they need."""
 
-    attempts: type[Attempt]
-    """Makes attempts at commits."""
     name: str
     is_own: bool
     """Whether Spark was started for this application, and ends with it."""
     keeps_cores: bool
     """Whether it takes a core of Spark for each slot as long as it runs."""
+
+    @property
+    def attempts(self) -> type[Attempt]:
+        """What makes attempts at commits."""
 
     def begin(self) -> None:
         """Start in the background what takes long."""
@@ -100,8 +104,13 @@ class Engine(Protocol):
 class SlotEngine(ABC):
     """An engine whose tasks run in slots."""
 
-    attempts: type[Attempt] = Attempt
     keeps_cores = True
+
+    @property
+    def attempts(self) -> type[Attempt]:
+        from penstock.engine.commit.attempt import Attempt  # while the JVM starts
+
+        return Attempt
 
     @abstractmethod
     def host(self, packed: bytes, slots: int, copies: bool, about: str) -> Host:
@@ -128,7 +137,7 @@ class Choice(NamedTuple):
     @property
     def said(self) -> str:
         """The choice in one line, for the user who starts a program."""
-        return "starting Spark ..." if self.name in ON_SPARK else f"running without Spark: {self.why}"
+        return "starting Spark ..." if self.name in ("spark", "micro-batch") else f"running without Spark: {self.why}"
 
 
 def choice_of(settings: Settings, spark: Any | None) -> Choice:
