@@ -10,7 +10,15 @@ import pyarrow.parquet as parquet
 import pytest
 
 from cli.conftest import Penstock
-from penstock import StreamsBuilder, TimeWindows, produce
+from penstock import (
+    Processor,
+    Record,
+    Stores,
+    StreamsBuilder,
+    TimeWindows,
+    ValueTimestampHeaders,
+    produce,
+)
 from penstock.engine.local import LocalApplication
 from penstock.engine.shared.places import SlotPlace
 from penstock.log.file.log import FileLog
@@ -149,6 +157,37 @@ def test_status_says_where_slots_live_and_how_many_tasks_have_moved(
     assert found["tasks_moved"] == 2
     assert found["slots"][1] == {"executor": "2", "host": "there", "tasks": 1}
     assert "moved" not in "".join(penstock("status", "app").out)  # there is one machine
+
+
+class Keep(Processor):
+    def init(self, context):
+        self.orders = context.get_state_store("orders")
+
+    def process(self, record):
+        self.orders.put(record.key, ValueTimestampHeaders(record.value, record.timestamp, record.headers))
+
+
+@pytest.mark.kip("44-04")
+def test_headers_of_rows_are_shown_and_exported(penstock: Penstock, folder: Path):
+    builder = StreamsBuilder()
+    described = Stores.persistent_timestamped_key_value_store_with_headers("orders")
+    builder.add_state_store(Stores.timestamped_key_value_store_with_headers_builder(described, str, int))
+    builder.stream("in", key=str, value=int).process(Keep, "orders")
+    log, storage = FileLog(folder / "log"), LocalStorage(folder / ".penstock" / "kept" / "checkpoint")
+    produce([Record("a", 1, 1000, (("id", b"5"),)), Record("b", 2, 1000)], "in", str, int, log)
+    application = LocalApplication(builder.build(), "kept", Settings(), log, storage)
+    application.run_until()
+    application.close()
+    assert penstock("state", "scan", "kept", "orders").out == [
+        "key  value  timestamp             headers",
+        'a    1      1970-01-01T00:00:01Z  [["id","5"]]',
+        "b    2      1970-01-01T00:00:01Z  []",
+    ]
+    (row,) = penstock("state", "get", "kept", "orders", "a", "--json").out
+    assert json.loads(row) == {"key": "a", "value": 1, "timestamp": 1000, "headers": [["id", "5"]]}
+    penstock("state", "export", "kept", "orders", "orders.parquet")
+    exported = parquet.read_table(folder / "orders.parquet").to_pylist()
+    assert [row["headers"] for row in exported] == [[{"key": "id", "value": b"5"}], None]
 
 
 def test_floats_and_bytes_of_stores_are_shown_and_exported_as_they_are(penstock: Penstock, folder: Path):

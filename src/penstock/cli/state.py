@@ -298,6 +298,6 @@ def _show(view: AnyView, rows: list[dict[str, Any]], as_json: bool) -> None:
 
 
 def _cell(name: str, value: Any) -> str:
-    if name in ("key", "value"):
+    if name in ("key", "value", "headers"):
         return readable(value)
     return "" if value is None else moment(value)
