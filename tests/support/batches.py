@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import msgspec
 import numpy as np
@@ -23,6 +24,7 @@ import pyarrow.compute as pc
 from penstock import Topology
 from penstock.arrays import partitions as partitions_of
 from penstock.batch import HEADERS, header_list
+from penstock.engine.batch import packed
 from penstock.engine.batch.attempt import BatchAttempt, Job
 from penstock.engine.batch.feed import RowsOf
 from penstock.engine.batch.frames import log_rows
@@ -263,13 +265,15 @@ class _Run:
             (sub,) = group
             stage = self.plan.stage(sub) if self._random is None else replace(self.plan.all_as_rows(sub), ranges={})
             for partition in range(self.plan.layout.tasks[sub.id]):
-                tables = (self._rows_of(one, partition) for one in stage.inputs)
+                tables = (self._rows_of(one, partition, stage.is_packed) for one in stage.inputs)
                 rows = self._rows(tables, self.plan.tells_causes(sub), []) if stage.inputs else iter(())
                 found += self._ran(stage, partition, rows)
         self._results = pa.concat_tables([self._results, pa.Table.from_batches(found, RESULT)])
 
     def _ran(self, stage: Any, partition: int, rows: Iterator[Any]) -> list[Any]:
         with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+            if self._random is not None:
+                stack.enter_context(mock.patch.object(packed, "BLOCK_ROWS", self._random.randint(1, 8)))
             return list(run(self._program, stage, rows, partition, Path(folder), stack))
 
     def _of_circle(self, pairs: list[tuple[SubTopology, RowsOf]]) -> Iterator[Any]:
@@ -295,7 +299,7 @@ class _Run:
             yield from table.slice(0, count).combine_chunks().to_batches()
             table = table.slice(count)
 
-    def _rows_of(self, one: RowsOf, partition: int) -> Any:
+    def _rows_of(self, one: RowsOf, partition: int, is_packed: bool = False) -> Any:
         if one.topic in self.plan.ranges:
             every = [
                 log_rows(self._log, one.topic, p, range_, self.plan.first_cause(one.topic, p))
@@ -310,7 +314,10 @@ class _Run:
             return self._numbered(table, one)
         found = self._results.filter(pc.equal(self._results["what"], self.plan.numbers[one.topic]))
         found = found.filter(pc.equal(found["partition"], partition)) if not one.is_global else found
-        return self._numbered(found.drop_columns(["what", "name", "block"]), one)
+        if not is_packed:
+            rows = list(packed.as_rows(found.to_batches()))
+            found = pa.Table.from_batches(rows) if rows else pa.table({"seq": pa.array([], pa.int64())})
+        return self._numbered(found, one)
 
     @staticmethod
     def _numbered(table: Any, one: RowsOf) -> Any:

@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import IntArray
 from penstock.batch import HEADERS
+from penstock.engine.batch.packed import BLOCK_BYTES, BLOCK_ROWS, packed
 from penstock.engine.batch.program import Program, Stage, TopicTypes
-from penstock.engine.batch.rows import ENDED, FIGURES, OUTPUT, STORE, block, blocks, sent
+from penstock.engine.batch.rows import ENDED, FIGURES, OUTPUT, STORE, block, blocks
 from penstock.engine.batch.stage_log import StageLog
 from penstock.engine.batch.task import BatchTask
 from penstock.engine.shared.exchange import EARLIEST, ExchangeRef, read_exchange
@@ -24,7 +24,7 @@ from penstock.engine.spark.frame_types import in_spark
 from penstock.engine.task.task import Task
 from penstock.log.consumed import decoded
 from penstock.log.contract.writer import Segment
-from penstock.log.records import Records
+from penstock.log.records import Records, gathered
 from penstock.metrics import add_up
 from penstock.query.commits import shapes_of
 from penstock.query.stores import view_of
@@ -77,13 +77,13 @@ class Outbox:
             self._topics[topic] = None
             yield from self._output(topic, partition, records)
             if topic in self._stage.sent:
-                yield self._sent(topic, partition, records.with_columns(clock=records.timestamp))
+                yield from self._sent(topic, partition, records.with_columns(clock=records.timestamp))
         for topic in done.exchange.keys() - around:
             refs = done.exchange[topic]
-            for ref in refs:
-                yield from (
-                    self._sent(topic, ref.partition, records) for records in read_exchange(self._storage, [ref])
-                )
+            for partition in sorted({ref.partition for ref in refs}):
+                pieces = read_exchange(self._storage, [ref for ref in refs if ref.partition == partition])
+                for records in gathered(pieces, BLOCK_ROWS, BLOCK_BYTES):
+                    yield from self._sent(topic, partition, records)
             self._forget(refs)
 
     def _note(self, done: TaskDone) -> None:
@@ -121,7 +121,7 @@ class Outbox:
         """Yield records of an output topic."""
         key, value = map(in_spark, self._types.of(topic))
         count = len(records)
-        where = f"topic {topic!r}, partition {partition}"
+        where, first = f"topic {topic!r}, partition {partition}", self._first("", topic, partition, count)
         columns = {
             "key": decoded(key, records.key, records, where),
             "value": decoded(value, records.value, records, where),
@@ -129,12 +129,12 @@ class Outbox:
             "partition": _constant(pa.scalar(partition, pa.int32()), count),
             "headers": pa.nulls(count) if records.headers is None else records.headers,
             "task": _constant(pa.scalar(str(self._id)), count),
-            "number": pa.array(self._numbered("", topic, partition, count)),
+            "number": pa.array(np.arange(first, first + count)),
         }
         yield from blocks(OUTPUT, topic, pa.record_batch(columns))
 
-    def _sent(self, topic: str, partition: int, records: Records) -> Any:
-        """Return records for another stage. Their clocks never go back: a late record takes the clock of its
+    def _sent(self, topic: str, partition: int, records: Records) -> Iterator[Any]:
+        """Yield records for another stage. Their clocks never go back: a late record takes the clock of its
         predecessor.
         """
         place, (clock, cause) = (topic, partition), self._last.get((topic, partition), (EARLIEST, EARLIEST))
@@ -145,14 +145,15 @@ class Outbox:
             causes = in_order(np.append(clock, clocks), np.append(cause, records.cause))[1:]
         self._last[place] = int(clocks[-1]), cause if causes is None else int(causes[-1])
         sender = (self._id.sub << _TASK_BITS) + self._id.partition
-        numbers = self._numbered("sent", topic, partition, len(records))
-        return sent(self._stage.sent[topic], partition, records, clocks, causes, sender, numbers)
+        first = self._first("sent", topic, partition, len(records))
+        yield from packed(self._stage.sent[topic], partition, records, clocks, causes, sender, first)
 
-    def _numbered(self, kind: str, topic: str, partition: int, count: int) -> IntArray:
+    def _first(self, kind: str, topic: str, partition: int, count: int) -> int:
+        """Return the number of the first of so many further records."""
         place = f"{kind} {topic}", partition
         first = self._numbers.get(place, 0)
         self._numbers[place] = first + count
-        return np.arange(first, first + count)
+        return first
 
     def stores(self, task: Task) -> Iterator[Any]:
         """Yield the rows of the requested stores."""

@@ -208,13 +208,16 @@ class Plan:
 
     def _stage(self, sub: SubTopology, as_rows: Sequence[str], first: int = 0) -> Stage:
         topics = [*sub.global_topics, *sub.source_topics]
-        is_alone = len(as_rows) == 1 and self.layout.circle_of(sub.id) is None
+        is_circle = self.layout.circle_of(sub.id) is not None
+        is_alone = len(as_rows) == 1 and not is_circle
+        others = {*self._sources, *self.ranges, *sub.global_topics}
         return Stage(
             sub.id,
             tuple(self.rows_of(topic, number, sub, is_alone) for number, topic in enumerate(as_rows, first)),
             {topic: self.ranges[topic] for topic in topics if topic in self.ranges and topic not in as_rows},
             {topic: self.numbers[topic] for topic in sub.sink_topics if topic in self._sent},
             tuple(sorted(self.stores_of(sub))),
+            is_packed=bool(as_rows) and not is_circle and others.isdisjoint(as_rows),
         )
 
     def stores_of(self, sub: SubTopology) -> set[str]:

@@ -85,6 +85,7 @@ class Stage:
         ranges: the offsets to read from topics of the log, by partition.
         sent: the topics that other stages read, with their numbers.
         stores: the stores whose rows are results.
+        is_packed: whether the topics that come as rows come in blocks, because other stages send all of them.
     """
 
     sub: int
@@ -92,6 +93,7 @@ class Stage:
     ranges: dict[str, tuple[Range, ...]]
     sent: dict[str, int]
     stores: tuple[str, ...]
+    is_packed: bool = False
 
     @property
     def name(self) -> str:

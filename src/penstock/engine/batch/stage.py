@@ -7,20 +7,24 @@ its results are in memory as a whole. All local commits together form one commit
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import itertools
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 
 from penstock.engine.batch.circle import CircleRun
 from penstock.engine.batch.feed import Feed, RowReader
 from penstock.engine.batch.outbox import Outbox
+from penstock.engine.batch.packed import merged
 from penstock.engine.batch.program import Circling, Program, Range, Stage
 from penstock.engine.batch.rows import ERROR, block
 from penstock.engine.batch.stage_log import StageLog, TopicsLog
@@ -49,6 +53,15 @@ def serve(packed: bytes, stage: Stage | Circling, batches: Iterator[Any], partit
             yield from run(loads(packed), stage, batches, partition, Path(folder), stack)
         except _OF_THE_USER as error:
             yield block(ERROR, type(error).__name__, f"batch, sub-topology {stage.name}: {error}".encode())
+    _return_memory()
+
+
+def _return_memory() -> None:
+    """Return free memory to the system: Spark's worker stays, and its next task reads blocks of many megabytes."""
+    gc.collect()
+    pa.default_memory_pool().release_unused()
+    with suppress(AttributeError, OSError):  # only glibc keeps much
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _folder(partition: int) -> Any:
@@ -104,7 +117,8 @@ class TaskRun:
         settings = self._program.settings
         ranges = dict(self._ranges())
         began = entry = self._entry(ranges)
-        feed = Feed(batches, self._stage.inputs, settings.chunk_records, settings.chunk_bytes, entry.offsets)
+        rows = merged(batches) if self._stage.is_packed else batches
+        feed = Feed(rows, self._stage.inputs, settings.chunk_records, settings.chunk_bytes, entry.offsets)
         if feed.is_done and not any(one.end > one.start for one in ranges.values()):
             return
         task, outbox = self._task(feed), Outbox(self._program, self._stage, self._id, self._log, self._storage)

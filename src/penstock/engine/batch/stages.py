@@ -17,10 +17,11 @@ from penstock import errors
 from penstock.engine.batch import frames
 from penstock.engine.batch.arguments import Source
 from penstock.engine.batch.feed import RowsOf
+from penstock.engine.batch.packed import AS_ROWS, BLOCK, as_rows
 from penstock.engine.batch.planning import Plan
 from penstock.engine.batch.program import Circling, Stage
 from penstock.engine.batch.result import BatchResult, told_in
-from penstock.engine.batch.rows import ENDED, ERROR, FIGURES, IN_SPARK, SENT, SORTED_BY
+from penstock.engine.batch.rows import ENDED, ERROR, FIGURES, IN_SPARK, SORTED_BY
 from penstock.engine.batch.stage import serve
 from penstock.engine.shared.work import TaskDone
 from penstock.engine.shipping.shipping import dumps
@@ -29,6 +30,9 @@ from penstock.errors import ConfigError, PenstockError, ProcessingError
 from penstock.plan.physical import SubTopology
 
 _log = logging.getLogger(__name__)
+
+BATCH_BYTES = 4 << 20
+"""Most bytes that a stage's task gets from Spark at once; a block more, if it is larger."""
 
 
 class SparkStages:
@@ -49,7 +53,7 @@ class SparkStages:
         done: list[TaskDone] = []
         try:
             for group in self._plan.groups:
-                with self._named(group), _plain_errors():
+                with self._named(group), self._small_batches(), _plain_errors():
                     stage = self._stage(group, packed).persist()
                     self._stages |= {sub.id: stage for sub in group}
                     told = _run(stage)
@@ -76,6 +80,20 @@ class SparkStages:
         finally:
             context.setLocalProperty("spark.job.description", before)
 
+    @contextmanager
+    def _small_batches(self) -> Iterator[None]:
+        """Let Spark pass few blocks to Python at once: by default 64 MB, of which a worker holds two."""
+        conf, name = self._spark.conf, "spark.sql.execution.arrow.maxBytesPerBatch"
+        before = conf.get(name, None)
+        conf.set(name, str(BATCH_BYTES))
+        try:
+            yield
+        finally:
+            if before is None:
+                conf.unset(name)
+            else:
+                conf.set(name, before)
+
     # --- one stage -----------------------------------------------------------------------------------------------
 
     def _stage(self, group: tuple[SubTopology, ...], packed: bytes) -> Any:
@@ -96,7 +114,8 @@ class SparkStages:
             rows_of_all = [self._of_circle(sub, one) for sub, one in zip(group, stage.stages, strict=True)]
             return self._circle(reduce(_union, rows_of_all), stage.inputs).mapInArrow(run, IN_SPARK)
         if stage.inputs:
-            return self._sorted(group[0], stage.inputs, tasks).mapInArrow(run, IN_SPARK)
+            rows = self._packed(stage, tasks) if stage.is_packed else self._sorted(group[0], stage.inputs, tasks)
+            return rows.mapInArrow(run, IN_SPARK)
         return self._spark.range(0, tasks, 1, tasks).mapInArrow(run, IN_SPARK)
 
     def _sorted(self, sub: SubTopology, inputs: Sequence[RowsOf], tasks: int) -> Any:
@@ -107,6 +126,13 @@ class SparkStages:
         order = [f.col(name) for name in SORTED_BY if name in frame.columns and not (is_alone and name == "input")]
         moved = frame.repartitionById(tasks, "partition").sortWithinPartitions(*order, *self._places(inputs))
         return _wanted(moved, inputs, ["input"] * (not is_alone) + ["cause"] * causes)
+
+    def _packed(self, stage: Stage, tasks: int) -> Any:
+        """Return the blocks of all topics, those of each task in one Spark partition and in order of their starts."""
+        columns = ["input"] * (len(stage.inputs) > 1) + list(BLOCK)
+        frame = reduce(_union, (self._blocks(one) for one in stage.inputs))
+        order = [name for name in SORTED_BY if name in columns]
+        return frame.repartitionById(tasks, "partition").sortWithinPartitions(*order).select(*columns)
 
     def _of_circle(self, sub: SubTopology, stage: Stage) -> Any:
         """Return the rows for one sub-topology of a circle."""
@@ -135,9 +161,13 @@ class SparkStages:
             ranges = plan.ranges[one.topic]
             firsts = [plan.first_cause(one.topic, partition) for partition in range(len(ranges))]
             return frames.rows_of_log(self._spark, plan.program.place, one.topic, one, ranges, firsts)
-        writers = [self._stages[id_] for id_ in plan.writers(one.topic) if id_ in self._stages]
-        sent = [stage.where(f.col("what") == plan.numbers[one.topic]) for stage in writers]
-        return reduce(_union, sent).select(*SENT).withColumn("input", f.lit(one.number))
+        return self._blocks(one).mapInArrow(as_rows, AS_ROWS).withColumn("input", f.lit(one.number))
+
+    def _blocks(self, one: RowsOf) -> Any:
+        """Return what other stages have sent of one topic."""
+        writers = [self._stages[id_] for id_ in self._plan.writers(one.topic) if id_ in self._stages]
+        sent = [stage.where(f.col("what") == self._plan.numbers[one.topic]) for stage in writers]
+        return reduce(_union, sent).select("partition", *BLOCK).withColumn("input", f.lit(one.number))
 
 
 def _run(stage: Any) -> list[Any]:
