@@ -52,6 +52,18 @@ def test_output_topics_and_stores_are_dataframes_with_their_own_types(spark: Any
         assert kinds["value"] == "bigint"
 
 
+@pytest.mark.parametrize("given", [None, "1048576"])
+def test_a_batch_leaves_the_settings_of_the_session_as_they_were(given: str | None, spark: Any) -> None:
+    name, orders = "spark.sql.execution.arrow.maxBytesPerBatch", spark.createDataFrame(ORDERS, COLUMNS)
+    if given is not None:
+        spark.conf.set(name, given)
+    try:
+        shop().build().run_batch(spark, {"orders": orders}, key="customer", timestamp="at", partitions=2).close()
+        assert spark.conf.get(name, None) == given
+    finally:
+        spark.conf.unset(name)
+
+
 def counted() -> Topology:
     builder = StreamsBuilder()
     builder.stream("in", key=str, value=dict).group_by_key().count("counts").to_stream().to("out")

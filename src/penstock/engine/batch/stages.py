@@ -82,17 +82,19 @@ class SparkStages:
 
     @contextmanager
     def _small_batches(self) -> Iterator[None]:
-        """Let Spark pass few blocks to Python at once: by default 64 MB, of which a worker holds two."""
+        """Let Spark pass few blocks to Python at once: by default 64 MB, of which a worker holds two.
+
+        A limit that is set stays: it is the user's, or that of another batch in the same session.
+        """
         conf, name = self._spark.conf, "spark.sql.execution.arrow.maxBytesPerBatch"
-        before = conf.get(name, None)
+        if conf.get(name, None) is not None:
+            yield
+            return
         conf.set(name, str(BATCH_BYTES))
         try:
             yield
         finally:
-            if before is None:
-                conf.unset(name)
-            else:
-                conf.set(name, before)
+            conf.unset(name)
 
     # --- one stage -----------------------------------------------------------------------------------------------
 
