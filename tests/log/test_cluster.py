@@ -53,6 +53,17 @@ def test_servers_that_are_none_are_refused_without_being_shown(servers: str):
     assert "secret" not in str(error.value)
 
 
+@pytest.mark.parametrize("servers", ["a:port", "a:", "a:9092,b:90920", "kafka://a:-1", "[::1]:x", "a:0", "a:٩"])
+def test_a_port_that_is_none_is_refused_at_once(servers: str):
+    with pytest.raises(ConfigError, match=r"Kafka\(servers\): '.*' is no port; write them like 'host:9092,other:9092'"):
+        Kafka(servers)
+
+
+@pytest.mark.parametrize("servers", ["a", "a,b:9093", "[::1]:9092", "::1", "kafka://a:9092"])
+def test_a_port_may_be_left_out(servers: str):
+    assert Kafka(servers).servers == servers.removeprefix("kafka://")
+
+
 @pytest.mark.parametrize("name", ["transactional.id", "isolation.level", "enable.idempotence", "group.id"])
 def test_options_on_which_exactly_once_rests_are_refused(name: str):
     with pytest.raises(ConfigError, match=f"the Kafka option {name} is not to be chosen"):

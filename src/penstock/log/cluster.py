@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlencode
 
@@ -17,6 +18,10 @@ _PUBLIC = (".location", ".url", ".uri", ".type", ".mechanism", ".mechanisms")
 """Endings of option names that are never secret, whatever the rest of the name is."""
 _OWN = ("group.id", "transactional.id", "enable.idempotence", "isolation.level", "enable.auto.commit")
 """Options that exactly-once depends on."""
+
+
+_PORT = re.compile(r"^(?:[^:]*|\[.*\]):([^:]*)$")
+"""What follows a name, or an address of version 6 in brackets. Without a port librdkafka takes 9092."""
 
 
 class Kafka:
@@ -53,6 +58,10 @@ class Kafka:
                 "Kafka(servers): write them like 'host:9092,other:9092'; user and password are the options "
                 "sasl.username and sasl.password"
             )
+        for server in self.servers.split(","):
+            port = _PORT.search(server)
+            if port is not None and not (port[1].isascii() and port[1].isdecimal() and 0 < int(port[1]) < 65_536):
+                raise ConfigError(f"Kafka(servers): {port[1]!r} is no port; write them like 'host:9092,other:9092'")
         for name in _OWN:
             if name in given:
                 raise ConfigError(f"the Kafka option {name} is not to be chosen: exactly once rests on it")
