@@ -92,7 +92,7 @@ OF_THE_TEXTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "record-lateness": ("DEBUG", _MEASURED),
     "suppression-buffer-count": ("DEBUG", _MEASURED + _NOW),
     "suppression-buffer-size": ("DEBUG", _MEASURED + _NOW),
-    "intermediate-result-suppression-overtime": ("DEBUG", _MEASURED),
+    "intermediate-result-suppression-overtime": ("INFO", _MEASURED),
     "estimate-num-keys": ("INFO", _NOW),
     "state-bytes": ("INFO", _NOW),
 }

@@ -434,6 +434,18 @@ def test_overtime_says_how_much_sooner_results_could_have_gone(run: Run):
     overtime = "intermediate-result-suppression-overtime"
     assert ran.counted(f"{overtime}-min") == {("final", ""): 3}
     assert ran.counted(f"{overtime}-avg") == {("final", ""): (14 + 3) / 2}
+    levels = {metric.level for metric in ran.driver.metrics() if metric.name.startswith(overtime)}
+    assert levels == {"INFO"}, "as the text says"
+
+
+@pytest.mark.kip("328-04")
+def test_a_time_limit_counts_from_the_record_and_not_from_the_end_of_its_window(run: Run):
+    builder, stream = source(value=str)
+    limit = Suppressed.until_time_limit(10, BufferConfig.unbounded())
+    windows = TimeWindows.of_size_and_grace(1000, 0)
+    stream.group_by_key().windowed_by(windows).count().suppress(limit).to_stream().to("out")
+    rows = [("a", "x", 100), ("b", "x", 109), ("b", "x", 110)]
+    assert run(builder, rows).output() == [(windowed("a", 0, 1000), 1, 100)]
 
 
 @pytest.mark.kip("328-12")

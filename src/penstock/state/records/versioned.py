@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from penstock.state.records.view import RecordView
 from penstock.state.shapes import VersionedKeyValueStore, VersionedRecord
 from penstock.times import Time, bound
 
+_log = logging.getLogger(__name__)
 _MISSING: Any = object()
 
 
@@ -45,6 +47,7 @@ class VersionedRecords(RecordView[VersionedStore], VersionedKeyValueStore[Any, A
     def __init__(self, store: VersionedStore, key: Serde, values: HeldValues):
         super().__init__(store, key, values)
         self._now = -1
+        self._has_warned = False
         self._latest: dict[Any, ValueAndTimestamp | None] = {}
         """The known latest values, in held form."""
         self._puts: list[tuple[Any, Any, int]] = []
@@ -59,11 +62,24 @@ class VersionedRecords(RecordView[VersionedStore], VersionedKeyValueStore[Any, A
         latest = self._latest_of(at)
         if latest is not None and (time is None or latest.timestamp <= time):
             return VersionedRecord(self._held.show(latest.value), latest.timestamp)
-        if time is None or time < max(self._now - self._store.retention, 0):
+        if time is None:
+            return None
+        if time < max(oldest := self._now - self._store.retention, 0):
+            self._warn_of_history(time, oldest)
             return None
         self._write()
         row = self._store.get_one(self._keys.bytes_of(at), time)
         return None if row is None else VersionedRecord(self._shown(row.value), row.valid_from, row.valid_to)
+
+    def _warn_of_history(self, time: int, oldest: int) -> None:
+        """Log the first read behind the history; joins count theirs."""
+        if not self._has_warned and time < oldest:
+            self._has_warned = True
+            _log.warning(
+                "the store %r was read as of %d, but its history reaches back to %d: the answer is None, and so are "
+                "further ones, which are not logged. Give the store a longer history retention",
+                *(self.name, time, oldest),
+            )
 
     def put(self, key: Any, value: Any, timestamp: int) -> int:
         """Write a version, valid from a time on; None is a deletion at this time.
