@@ -297,6 +297,15 @@ class World:
             "StreamJoined.with_other_store_supplier.supplier": duplicates,
             "Stores.timestamped_window_store_builder.supplier": timestamped_window,
             "Stores.session_store_builder.supplier": Stores.persistent_session_store("kept", "1 hour"),
+            "Stores.timestamped_key_value_store_with_headers_builder.supplier": (
+                Stores.persistent_timestamped_key_value_store_with_headers("kept")
+            ),
+            "Stores.timestamped_window_store_with_headers_builder.supplier": (
+                Stores.persistent_timestamped_window_store_with_headers("kept", "1 hour", "1 minute")
+            ),
+            "Stores.session_store_with_headers_builder.supplier": (
+                Stores.persistent_session_store_with_headers("kept", "1 hour")
+            ),
             "Stores.versioned_key_value_store_builder.supplier": versioned,
             "suppliers": "in_memory",
             "buffer": BufferConfig.unbounded(),
@@ -442,6 +451,9 @@ STORE_METHODS = [
     "get_window_store",
     "get_timestamped_window_store",
     "get_session_store",
+    "get_timestamped_key_value_store_with_headers",
+    "get_timestamped_window_store_with_headers",
+    "get_session_store_with_headers",
 ]
 
 FUNCTIONS: dict[str, dict[str, Wrong]] = {

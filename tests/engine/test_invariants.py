@@ -263,8 +263,8 @@ def test_a_manifest_that_is_no_commit_is_held_against_the_one_before_as_well(
         world.log.add_partitions("in", 2)
     right = getattr(of, method)
 
-    def wrong(self: Any, *given: Any) -> Manifest:
-        found: Manifest = right(self, *given)
+    def wrong(self: Any, *given: Any, **more: Any) -> Manifest:
+        found: Manifest = right(self, *given, **more)
         tasks = {task: msgspec.structs.replace(one, snapshot=99) for task, one in found.tasks.items()}
         return msgspec.structs.replace(found, tasks=tasks)
 

@@ -57,7 +57,7 @@ def test_the_program_of_the_readme_is_the_example():
 
 
 def test_there_are_snippets_with_and_without_spark():
-    assert (len(WITHOUT_SPARK), len(ON_SPARK)) == (4, 2)
+    assert (len(WITHOUT_SPARK), len(ON_SPARK)) == (6, 2)
 
 
 @pytest.mark.parametrize("snippet", WITHOUT_SPARK)
@@ -78,7 +78,7 @@ def test_the_commands_print_what_the_pages_show_and_the_snippets_on_spark_go_on_
     store, dataframes = ON_SPARK
     printed, _ = run([sys.executable, "-c", store], folder)
     assert printed[-1].startswith("3 ")
-    [producing] = [snippet for snippet in WITHOUT_SPARK if '"departures"' in snippet]
+    [producing] = [snippet for snippet in WITHOUT_SPARK if '"departures", partitions' in snippet]
     run([sys.executable, "-c", producing], folder)
     printed, _ = run([sys.executable, "-c", dataframes], folder)
     table = [[cell.strip() for cell in line.split("|")[1:3]] for line in printed if line.startswith("|")]

@@ -46,7 +46,7 @@ def test_a_crash_between_any_two_steps_with_open_transactions_leaves_what_an_und
     few: Path, calm: dict[str, Any], tmp_path: Path
 ) -> None:
     folder = harness.copy_of(few, tmp_path)
-    harness.run_with_crashes_at(folder, "--local", POINTS, 2, SCRIPT)
+    harness.run_with_crashes_at(folder, "--local", POINTS, 1, SCRIPT)
     assert harness.outcome(folder, transactions.topology()) == calm
 
 

@@ -162,6 +162,9 @@ class TransactionalKeyValueStore(InTransactions[KeyValueStore[K, V]], KeyValueSt
         store: a key-value store; one that extends ``AbstractTransactionalStore``, or any other.
     """
 
+    def __init__(self, store: KeyValueStore[K, V]):
+        super().__init__(store)
+
     def put(self, key: K, value: V | None) -> None:
         """Write a value in the transaction; None deletes."""
         self.transaction.put(key, value)

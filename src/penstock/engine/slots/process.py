@@ -18,6 +18,9 @@ from penstock.engine.slots.links import Address
 from penstock.engine.slots.slot import Place, Program, serve
 from penstock.messages import describe
 
+IGNORED = (signal.SIGINT, signal.SIGTERM)
+"""Signals that go to all processes of a terminal or a service; the driver ends this one in order."""
+
 
 class Start(msgspec.Struct, frozen=True):
     """An order to be the slot in a job; the packed program follows it."""
@@ -33,8 +36,9 @@ class Start(msgspec.Struct, frozen=True):
 
 def main() -> None:
     """Be the slot of one job after the other, until the driver closes the connection."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # they go to all processes, and the driver ends this one in order
+    for number in IGNORED:
         signal.signal(number, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, IGNORED)  # who started it has held them until now
     threading.Thread(target=_end_with_driver, name="penstock-slot-life", daemon=True).start()
     connection = Connection(int(sys.argv[1]))
     while (start := _next(connection)) is not None:

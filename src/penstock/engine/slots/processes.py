@@ -8,12 +8,13 @@ of them reads a pipe of the driver's that breaks then.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from multiprocessing import Pipe
 from pathlib import Path
 
@@ -22,7 +23,7 @@ import msgspec
 import penstock
 from penstock.engine.slots.links import Address
 from penstock.engine.slots.placement import Executor
-from penstock.engine.slots.process import Start
+from penstock.engine.slots.process import IGNORED, Start
 
 ENVIRONMENT = {
     # numpy and Arrow use arrays of some hundred kilobytes: without this glibc maps and unmaps each of them
@@ -50,14 +51,15 @@ class SlotProcess:
         self.slot = slot
         self._connection, theirs = Pipe()
         command = [sys.executable, "-P", "-u", "-m", "penstock.engine.slots.process", str(theirs.fileno())]
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,  # nobody writes: it breaks with this process
-            stdout=output,
-            stderr=output,
-            pass_fds=[theirs.fileno()],
-            env=_environment(slot),
-        )
+        with _signals_held():
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,  # nobody writes: it breaks with this process
+                stdout=output,
+                stderr=output,
+                pass_fds=[theirs.fileno()],
+                env=_environment(slot),
+            )
         theirs.close()
 
     @property
@@ -98,6 +100,16 @@ class SlotProcess:
             self._process.wait(max(until - time.monotonic(), 0))
         self.kill()
         self._process.stdin.close()
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """The context in which a process starts that takes no signals until it ignores them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, IGNORED)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _environment(slot: int) -> dict[str, str]:
@@ -223,11 +235,13 @@ class ProcessJob:
         return self._has_ended.is_set()
 
     def end(self, patience: float) -> None:
+        # where no slot has failed, its caller has waited already
+        until = time.monotonic() + (patience if self.has_ended else 0)
         for process, thread in self._serving.items():
+            thread.join(max(until - time.monotonic(), 0))
             if thread.is_alive():
                 process.kill()
-        for thread in self._serving.values():
-            thread.join(patience)
+            thread.join()
 
     def _serve(self, process: SlotProcess, start: Start, program: bytes) -> None:
         failure = process.serve(start, program)
