@@ -15,11 +15,8 @@ from penstock.engine.micro_batches.task import serve
 from penstock.engine.shared.runner import LostWorkError
 from penstock.engine.slots.processes import ENVIRONMENT
 from penstock.engine.spark import private
-from penstock.engine.spark.job import _first_lines, is_alive
+from penstock.engine.spark.job import first_lines, is_alive
 from penstock.errors import SparkLostError
-
-_ANSWER_SECONDS = 10.0
-"""How long a Connect server may take to answer."""
 
 _LOOK_SECONDS = 10.0
 """How often to look during a job whether the server is there. Spark's own client tries for minutes."""
@@ -63,7 +60,7 @@ class ClassicJobs:
             found: list[bytes] = self._rdd(orders, answers).collect()
         except Exception as error:  # py4j raises many kinds of errors
             self.check()
-            raise LostWorkError(_first_lines(error)) from error
+            raise LostWorkError(first_lines(error)) from error
         return found
 
     def _rdd(self, orders: Sequence[bytes], answers: Callable[[Iterator[bytes]], Iterator[bytes]]) -> Any:
@@ -125,7 +122,7 @@ class ConnectJobs:
                 self._ask()
             except Exception as error:  # gRPC and PySpark raise many kinds
                 self._ask()
-                raise LostWorkError(_first_lines(error)) from error
+                raise LostWorkError(first_lines(error)) from error
 
     def _frame(self, orders: Sequence[bytes]) -> Any:
         """Return the DataFrame whose rows are the answers."""
@@ -163,18 +160,9 @@ class ConnectJobs:
 
     def _ask(self) -> None:
         """Raise ``SparkLostError`` when the server does not answer."""
-        from penstock.engine.spark.connect_server import within  # it imports Spark SQL
+        from penstock.engine.spark.connect_server import check_server  # it imports Spark SQL
 
-        try:
-            within(_ANSWER_SECONDS, lambda: self._spark.conf.get("spark.app.name", ""))
-        except Exception as error:  # gRPC and PySpark raise many kinds
-            is_late = isinstance(error, TimeoutError)
-            why = f"it has not answered for {_ANSWER_SECONDS:g} s" if is_late else str(error).partition("\n")[0][:300]
-            raise SparkLostError(
-                f"application {self._application_id!r} stopped because the Spark Connect server or its session is gone "
-                f"({why}). Everything committed is safe; start again with a new session, and the application continues "
-                "where it was"
-            ) from error
+        check_server(self._spark, self._application_id)
         self._asked = time.monotonic()
 
     def close(self) -> None:

@@ -17,12 +17,9 @@ from penstock.engine.shipping.shipping import loads
 from penstock.engine.slots.links import Address
 from penstock.engine.slots.placement import Executor
 from penstock.engine.slots.slot import serve_anywhere
-from penstock.engine.spark.connect_server import own_address, within
+from penstock.engine.spark.connect_server import check_server, own_address
 from penstock.engine.spark.job import SlotsJob
 from penstock.errors import ConfigError, SparkLostError
-
-_ANSWER_SECONDS = 10.0
-"""How long the server may take to answer. Spark's own client tries for minutes to reach one that is gone."""
 
 _LOOK_SECONDS = 10.0
 """How often to look whether it is there."""
@@ -83,16 +80,7 @@ class ConnectHost:
 
     def check(self) -> None:
         """Raise ``SparkLostError`` when the server does not answer."""
-        try:
-            within(_ANSWER_SECONDS, lambda: self._spark.conf.get("spark.app.name", ""))
-        except Exception as error:  # gRPC and PySpark raise many kinds
-            is_late = isinstance(error, TimeoutError)
-            why = f"it has not answered for {_ANSWER_SECONDS:g} s" if is_late else str(error).partition("\n")[0][:300]
-            raise SparkLostError(
-                f"application {self._application_id!r} stopped because the Spark Connect server or its session is gone "
-                f"({why}). Everything committed is safe; start again with a new session, and the application continues "
-                "where it was"
-            ) from error
+        check_server(self._spark, self._application_id)
 
     def start(self, run: str, number: int, address: Address, seconds: float, on_end: Callable[[], None]) -> SlotsJob:
         program, given = self._program, (run, number, address, seconds)

@@ -11,10 +11,13 @@ from typing import Any, TypeVar
 
 from pyspark.sql import functions as f
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, SparkLostError
 
 _CORE_SECONDS = 30.0
 """How long Spark may take to run a task."""
+
+_ANSWER_SECONDS = 10.0
+"""How long the server may take to answer. Spark's own client tries for minutes to reach one that is gone."""
 
 T = TypeVar("T")
 
@@ -52,6 +55,19 @@ def within(seconds: float, call: Callable[[], T]) -> T:
 
     threading.Thread(target=run, name="penstock asks Spark", daemon=True).start()
     return result.result(seconds)
+
+
+def check_server(spark: Any, application_id: str) -> None:
+    """Raise ``SparkLostError`` when the server of a session does not answer."""
+    try:
+        within(_ANSWER_SECONDS, lambda: spark.conf.get("spark.app.name", ""))
+    except Exception as error:  # gRPC and PySpark raise many kinds
+        is_late = isinstance(error, TimeoutError)
+        why = f"it has not answered for {_ANSWER_SECONDS:g} s" if is_late else str(error).partition("\n")[0][:300]
+        raise SparkLostError(
+            f"application {application_id!r} stopped because the Spark Connect server or its session is gone ({why}). "
+            "Everything committed is safe; start again with a new session, and the application continues where it was"
+        ) from error
 
 
 def own_address(server: str) -> str:

@@ -347,7 +347,7 @@ class SlotsJob:
         try:
             failure = next(iter(self._graph.run()), "")
         except Exception as error:  # py4j raises many kinds of errors
-            failure = _first_lines(error)
+            failure = first_lines(error)
         self.end_with(failure)
 
     def end_with(self, failure: str) -> None:
@@ -392,7 +392,7 @@ def live_executors(context: Any) -> list[Executor]:
 _OF_PYTHON = re.compile(r"^(?!org\.|java\.|py4j\.)[\w.]*(?:Error|Exception): .*$", re.MULTILINE)
 
 
-def _first_lines(error: Exception) -> str:
+def first_lines(error: Exception) -> str:
     """Return the error message, without stack traces: the last line of a Python process, else the first ones."""
     text = str(error)
     if "No module named 'penstock'" in text:

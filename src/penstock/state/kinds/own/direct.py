@@ -14,8 +14,9 @@ import numpy as np
 from penstock.arrays import binary
 from penstock.state import interface
 from penstock.state.columns.rows import Keys, Values
-from penstock.state.interface import ChangelogOffsets, RestoreCallback, StateStoreContext
+from penstock.state.interface import RestoreCallback, StateStoreContext
 from penstock.state.kinds.key_value import KeyValueStore
+from penstock.state.kinds.own.committing import Committing
 from penstock.state.kinds.own.errors import told
 from penstock.state.kinds.own.store import Copy, OwnStore
 from penstock.state.kinds.own.supplied import supplied
@@ -26,7 +27,7 @@ from penstock.state.wrappers import InTransactions
 _log = logging.getLogger(__name__)
 
 
-class Changelog:
+class Changelog(Committing):
     """A user's store as a medium: what the class has logged is handed to its restore callback."""
 
     is_empty = True  # it cannot be asked
@@ -45,14 +46,6 @@ class Changelog:
     def become(self, copy: Copy) -> None:
         for changes in copy.changes():
             self.write(changes, restores=True)
-
-    def commit(self, changelog_offsets: ChangelogOffsets) -> None:
-        with told(self._store, "commit"):
-            self._store.commit(changelog_offsets)
-
-    def rollback(self) -> None:
-        with told(self._store, "close of a transaction"):
-            self._store.rollback()
 
 
 class DirectStore(OwnStore, KeyValueStore):

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from penstock.errors import StoreError
-from penstock.state.interface import ChangelogOffsets, RestoreCallback
+from penstock.state.interface import RestoreCallback
+from penstock.state.kinds.own.committing import Committing
 from penstock.state.kinds.own.errors import named, told
 from penstock.state.kinds.own.store import AT_ONCE, Copy
 from penstock.state.transactional import ChangeSet, pack_all
@@ -33,7 +34,7 @@ class Place(NamedTuple):
         return self.key + self.number.to_bytes(8, "big")
 
 
-class Places:
+class Places(Committing):
     """The rows of a user's store by time.
 
     Args:
@@ -72,14 +73,6 @@ class Places:
         for changes in copy.changes():
             self.write(changes, restores=True)
             self.commit({})
-
-    def commit(self, changelog_offsets: ChangelogOffsets) -> None:
-        with told(self._store, "commit"):
-            self._store.commit(changelog_offsets)
-
-    def rollback(self) -> None:
-        with told(self._store, "close of a transaction"):
-            self._store.rollback()
 
     # --- calls of the user's class -------------------------------------------------------------------------------
 

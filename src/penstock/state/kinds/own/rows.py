@@ -8,7 +8,8 @@ from typing import Any
 
 from penstock.errors import StoreError
 from penstock.state.columns.rows import Values
-from penstock.state.interface import ChangelogOffsets, RestoreCallback
+from penstock.state.interface import RestoreCallback
+from penstock.state.kinds.own.committing import Committing
 from penstock.state.kinds.own.errors import named, told
 from penstock.state.kinds.own.store import AT_ONCE, Copy
 from penstock.state.transactional import ChangeSet, pack_all
@@ -18,7 +19,7 @@ _NO_TIMESTAMP = (-1).to_bytes(8, "big", signed=True)
 _HOLDS = bytes | bytearray | memoryview
 
 
-class UserRows:
+class UserRows(Committing):
     """The rows of a user's store: keys, and values with 8 bytes of timestamp in front.
 
     Args:
@@ -89,14 +90,6 @@ class UserRows:
             put = restore or self._store.transaction.put
             for key, value in rows:
                 put(key, None if value is None else value[skip:])
-
-    def commit(self, changelog_offsets: ChangelogOffsets) -> None:
-        with told(self._store, "commit"):
-            self._store.commit(changelog_offsets)
-
-    def rollback(self) -> None:
-        with told(self._store, "close of a transaction"):
-            self._store.rollback()
 
     def become(self, copy: Copy) -> None:
         """Write the differences to the copy, and commit them piece by piece."""

@@ -13,7 +13,8 @@ import numpy as np
 
 from penstock.arrays import binary, is_missing, last_numbers, without_last
 from penstock.state.columns.rows import Keys
-from penstock.state.interface import ChangelogOffsets, RestoreCallback
+from penstock.state.interface import RestoreCallback
+from penstock.state.kinds.own.committing import Committing
 from penstock.state.kinds.own.errors import told
 from penstock.state.kinds.own.store import Copy, OwnStore
 from penstock.state.kinds.own.supplied import supplied
@@ -31,7 +32,7 @@ class _Put(NamedTuple):
     value: bytes | None
 
 
-class Versions:
+class Versions(Committing):
     """A user's versioned store.
 
     Args:
@@ -103,14 +104,6 @@ class Versions:
         for changes in copy.changes():
             self.write(changes, restores=True)
             self.commit({})
-
-    def commit(self, changelog_offsets: ChangelogOffsets) -> None:
-        with told(self._store, "commit"):
-            self._store.commit(changelog_offsets)
-
-    def rollback(self) -> None:
-        with told(self._store, "close of a transaction"):
-            self._store.rollback()
 
 
 class OwnVersionedStore(OwnStore, VersionedStore):
