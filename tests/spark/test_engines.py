@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock import Progress, StreamsBuilder, Topology, consume, produce
+from penstock import Progress, State, StreamsBuilder, Topology, consume, produce
 
 pytestmark = pytest.mark.slow
 
@@ -25,16 +25,27 @@ def counting() -> Topology:
 
 
 def run_some_commits(engine: str, session: Any, commits: int) -> tuple[int, int]:
-    """Run until that many commits are made; how many records these have read, and how many were left."""
-    is_enough = threading.Event()
+    """Run until that many commits are made; how many records these have read, and how many were left.
+
+    From then on the listener holds the program after each commit until a second after it was told to stop, so that
+    some are left.
+    """
+    is_enough, is_leaving = threading.Event(), threading.Event()
     read: list[Progress] = []
 
     def hear(progress: Progress) -> None:
         read.append(progress)
-        if len(read) == commits:
+        if len(read) >= commits:
             is_enough.set()
+            is_leaving.wait(120)
 
-    with counting().start("moves", engine=engine, spark=session, on_progress=hear, **SIZES) as streams:
+    def watch(new: State, _: State) -> None:
+        if new == State.PENDING_SHUTDOWN:
+            threading.Timer(1, is_leaving.set).start()
+
+    with counting().start(
+        "moves", engine=engine, spark=session, on_progress=hear, state_listener=watch, **SIZES
+    ) as streams:
         assert streams.engine == engine
         assert is_enough.wait(120)
     return read[-1].total_records, read[-1].lag

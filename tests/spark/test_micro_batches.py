@@ -14,7 +14,17 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock import PunctuationType, StreamsBuilder, Suppressed, TimeWindows, Topology, Windowed, consume, produce
+from penstock import (
+    PunctuationType,
+    State,
+    StreamsBuilder,
+    Suppressed,
+    TimeWindows,
+    Topology,
+    Windowed,
+    consume,
+    produce,
+)
 from penstock.engine.running.start import start as started
 from penstock.errors import ConfigError, ProcessingError
 
@@ -302,16 +312,25 @@ def test_queries_that_want_what_is_not_committed_see_what_is_and_the_program_say
 
 
 def run_some_commits(engine: str, folder: Path, spark: Any, commits: int) -> tuple[int, int]:
-    """Run until that many commits are made; how many records these have read, and how many were left."""
-    is_enough = threading.Event()
+    """Run until that many commits are made; how many records these have read, and how many were left.
+
+    From then on the listener holds the program after each commit until a second after it was told to stop, so that
+    some are left.
+    """
+    is_enough, is_leaving = threading.Event(), threading.Event()
     read: list[Any] = []
 
     def hear(progress: Any) -> None:
         read.append(progress)
-        if len(read) == commits:
+        if len(read) >= commits:
             is_enough.set()
+            is_leaving.wait(120)
 
-    given: dict[str, Any] = {"engine": engine, "slots": 2, "on_progress": hear, **SMALL}
+    def watch(new: State, _: State) -> None:
+        if new == State.PENDING_SHUTDOWN:
+            threading.Timer(1, is_leaving.set).start()
+
+    given: dict[str, Any] = {"engine": engine, "slots": 2, "on_progress": hear, "state_listener": watch, **SMALL}
     with start(counting(), folder, None if engine == "local" else spark, **given) as streams:
         assert streams.engine == engine
         assert is_enough.wait(120)
