@@ -12,8 +12,8 @@ from bench.plan import Plan
 from bench.report import Section, at_most, median, spread
 from bench.workloads import w1
 from penstock.engine.running.start import start
+from penstock.engine.shared.progress import Progress
 from penstock.log.file.log import FileLog
-from penstock.progress import Progress
 
 LIMIT_MS = 15.0
 RECORDS = 100

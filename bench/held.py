@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from bench.plan import Plan
 from bench.report import Row, Section, at_most, median, spread
-from penstock.batch import Changes
-from penstock.columns import BytesColumn, WindowedColumn
+from penstock.columns.batch import Changes
+from penstock.columns.column import BytesColumn, WindowedColumn
 from penstock.engine.task.steps import Gathered
 from penstock.ops.core.context import Context
 from penstock.ops.core.failures import Origin

@@ -24,7 +24,7 @@ from penstock import StreamsBuilder, produce
 from penstock.engine.local import LocalApplication
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 
 SIZES = {"1 kB": 1_000, "100 kB": 100_000, "5 MB": 5_000_000}
 BYTES = 2_400_000_000

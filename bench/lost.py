@@ -23,7 +23,7 @@ from bench.plan import Plan
 from bench.report import Section, at_most, median, spread
 from bench.running import PATIENCE, check, running, wait_for
 from penstock.engine.shared.manifest import Manifest, Manifests
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from penstock.testing.chaos.processes import kill_all_with
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))

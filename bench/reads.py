@@ -25,7 +25,7 @@ from penstock import StreamsBuilder, Topology
 from penstock.engine.local import LocalApplication
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 
 ROWS = 1_000_000
 READS, WARM_UP = 200_000, 20_000

@@ -11,7 +11,7 @@ from bench.report import Row, Section, at_most
 from penstock import Deduplicated, StreamsBuilder, Topology
 from penstock.engine.local import LocalApplication
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 
 RECORDS = 2_000_000
 INTERVALS = 20

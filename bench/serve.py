@@ -29,7 +29,7 @@ from bench.running import PATIENCE, check, running
 from penstock.engine.shared.manifest import Manifest, Manifests
 from penstock.log.contract.writer import Segment
 from penstock.log.file.log import FileLog
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 
 RECORDS, FIRST = 5_000_000, 50_000
 RATE, CLIENTS = 200, 4

@@ -20,7 +20,7 @@ from penstock.engine.shared.work import StageWork, TaskDone, TaskWork
 from penstock.log.base import TopicInfo
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings
-from penstock.storage import FileRef, LocalStorage
+from penstock.storage.base import FileRef, LocalStorage
 
 TASKS = (10, 100, 1_000, 5_000)
 LIMITS_MS = {1_000: 20.0, 5_000: 60.0}

@@ -24,7 +24,7 @@ from penstock.log.file.log import FileLog
 from penstock.settings import Settings
 from penstock.state.columns.rows import Values
 from penstock.state.transactional import TransactionalRows
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 
 RECORDS = 1_000_000
 ROUNDS = 5

@@ -31,7 +31,7 @@ from penstock.log.file.log import FileLog  # noqa: E402
 from penstock.query.application import open_stores  # noqa: E402
 from penstock.query.server import StateServer  # noqa: E402
 from penstock.settings import Settings  # noqa: E402
-from penstock.storage import LocalStorage  # noqa: E402
+from penstock.storage.base import LocalStorage  # noqa: E402
 from penstock.testing import TopologyTestDriver  # noqa: E402
 from penstock.watch.server import page_app  # noqa: E402
 from penstock.watch.why import Replays  # noqa: E402

@@ -10,8 +10,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.batch import HEADERS, OF_CAUSE, Batch, Changes, Origins, Placement, join, merge, take_order
-from penstock.columns import BytesColumn, ValuesColumn, WindowedColumn
+from penstock.columns.batch import HEADERS, OF_CAUSE, Batch, Changes, Origins, Placement, join, merge, take_order
+from penstock.columns.column import BytesColumn, ValuesColumn, WindowedColumn
 from penstock.serdes import STR, TimeWindowedSerde
 
 PLACED = Placement(0, 2)

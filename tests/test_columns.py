@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import Windowed
-from penstock.columns import (
+from penstock.columns.column import (
     BytesColumn,
     Column,
     NumberColumn,

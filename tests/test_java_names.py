@@ -27,8 +27,8 @@ from penstock import (
 )
 from penstock.cli.program import load_program
 from penstock.errors import ConfigError, TopologyError
-from penstock.java_names import snake_case
 from penstock.testing import TopologyTestDriver
+from penstock.usage.java_names import snake_case
 
 BUILDER = StreamsBuilder()
 STREAM = BUILDER.stream("in", value=str)

@@ -21,8 +21,8 @@ import penstock
 import penstock.serdes
 import penstock.testing
 from penstock.engine.running.streams import Streams
-from penstock.java_names import snake_case
 from penstock.settings import Settings
+from penstock.usage.java_names import snake_case
 
 pytestmark = pytest.mark.kip("KS-20")
 

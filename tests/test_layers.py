@@ -14,18 +14,20 @@ import penstock
 SOURCE = Path(penstock.__file__).parent
 
 FOUNDATIONS = (
-    "arrays batch callers calls columns compiled connections durations errors faults handlers java_names locations "
-    "masking messages metric_names metrics moving notebooks offset_reset plain_files record sensors processor "
-    "processor_wrapper rows setting_files setting_names settings signatures sizes temporary times timestamps "
-    "topic_names untrusted window_ends"
+    "arrays columns errors faults figures files handlers messages notebooks processor processor_wrapper record "
+    "setting_files settings usage values"
 )
-"""Modules beside the folders that anybody may import; among themselves they are in the order of their imports."""
+"""Folders and modules that anybody may import; among themselves they are in the order of their imports."""
+
 
 LAYERS = {
+    "usage": "",
+    "values": "",
+    "files": "",
+    "figures": "",
     "serdes": "",
-    "syncing": "",
-    "storage": "syncing",
-    "object_storage": "storage",
+    "columns": "serdes",
+    "storage": "",
     "log": "serdes storage",
     "plan": "serdes",
     "dsl": "plan serdes",
@@ -46,7 +48,7 @@ LAYERS = {
     "engine/lowering": "ops plan serdes state state/records",
     "engine/shared": "log ops plan serdes state storage",
     "engine/timing": "engine/shared log ops plan state",
-    "engine/task": "engine/lowering engine/shared log ops plan serdes state storage syncing",
+    "engine/task": "engine/lowering engine/shared log ops plan serdes state storage",
     "engine/evolution": "engine/shared log plan serdes state storage",
     "engine/commit": "engine/evolution engine/shared engine/timing log plan serdes state storage",
     "engine/operate": "engine/commit engine/shared log plan state storage",
@@ -54,32 +56,27 @@ LAYERS = {
     "engine/shipping": "plan serdes",
     "engine/slots": "engine/commit engine/operate engine/shared engine/shipping engine/task log plan state storage",
     "engine/running": "engine/commit engine/evolution engine/operate engine/shared engine/shipping engine/slots "
-    "engine/task log losses plan progress state storage",
+    "engine/task log plan state storage",
     "engine": "engine/commit engine/evolution engine/operate engine/shared engine/task log plan state storage",
     "engine/spark": "engine/running engine/shipping engine/slots log plan serdes storage",
     "engine/batch": "engine engine/commit engine/operate engine/running engine/shared engine/shipping engine/spark "
-    "engine/task log losses ops plan query serdes state state/kinds state_frames storage syncing",
+    "engine/task log ops plan query serdes state state/kinds frames storage",
     "engine/children": "engine/batch engine/running engine/shared engine/shipping engine/spark log plan serdes storage",
     "engine/micro_batches": "engine/commit engine/operate engine/running engine/shared engine/shipping engine/slots "
     "engine/spark engine/task plan state storage",
     "query": "engine/commit engine/shared engine/task log plan serdes state storage",
-    "watch": "engine/shared log losses query serdes storage",
-    "losses": "",
-    "progress": "engine/shared losses",
-    "spark_python": "engine/spark state_frames",
-    "dataframes": "engine/spark log serdes spark_python",
+    "watch": "engine/shared log query serdes storage",
     "reading": "query serdes",
-    "state_frames": "engine/spark query storage",
+    "frames": "engine/spark log query serdes storage",
     "testing": "dsl engine engine/lowering engine/running engine/shared engine/spark engine/task engine/timing log ops "
     "plan query serdes state storage",
     "testing/chaos": "engine/commit engine/shared engine/spark log plan query storage",
     "cli": "dsl engine engine/batch engine/commit engine/operate engine/rescaling engine/running engine/shared "
-    "engine/spark log losses plan progress query serdes spark_python state storage testing testing/chaos watch",
+    "engine/spark log plan query serdes frames state storage testing testing/chaos watch",
 }
 """Each folder, and what it may import besides itself and the foundations. ``ops`` is every folder of ``ops``."""
 
 DOORS = {
-    ("storage.py", "object_storage"): "open_storage(), for URLs",
     ("plan/topology.py", "engine/running"): "Topology.start(), for users",
     ("engine/running/start.py", "engine/spark"): "Spark, where it is the engine",
     ("plan/topology.py", "engine/batch"): "Topology.run_batch(), for users",
@@ -96,8 +93,8 @@ DOORS_FOR_TYPES = {
     ("plan/topology.py", "engine/operate"): "what Topology.start() takes",
     ("dsl/kstream.py", "log"): "what KStream.to_dataframe() takes",
     ("plan/topology.py", "log"): "what Topology.start() takes",
-    ("plan/topology.py", "progress"): "what Topology.start() takes",
     ("plan/topology.py", "state"): "what Topology.start() takes",
+    ("plan/topology.py", "engine/shared"): "what Topology.start() takes",
     ("plan/topology.py", "storage"): "what Topology.start() takes",
     ("watch/notebook.py", "engine/running"): "the Streams that is shown",
 }

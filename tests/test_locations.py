@@ -12,11 +12,11 @@ from click.testing import CliRunner
 from penstock import consume, open_store, produce, produce_columns
 from penstock.cli.main import main
 from penstock.errors import ConfigError
-from penstock.locations import checkpoint_place, folder, log_place, scheme_of, spark_path
+from penstock.files.locations import checkpoint_place, folder, log_place, scheme_of, spark_path
 from penstock.log.file.log import FileLog
 from penstock.log.open import open_log
 from penstock.settings import Settings
-from penstock.storage import open_storage
+from penstock.storage.opening import open_storage
 from penstock.testing.broker import Broker
 
 URLS = ["kafka://host:9092", "s3://bucket/x", "s3a://bucket/x", "file://host/x", "hdfs://name/x", "http://host/x"]

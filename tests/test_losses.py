@@ -6,10 +6,10 @@ from functools import partial
 
 import pytest
 
-from penstock import losses
-from penstock.losses import Loss, LossCounter
-from penstock.metrics import Metric, Rates
-from penstock.progress import Progress
+from penstock.engine.shared.progress import Progress
+from penstock.figures import losses
+from penstock.figures.losses import Loss, LossCounter
+from penstock.figures.metrics import Metric, Rates
 
 LATE = "0_0|tens|expired-window|dropped-records-total"
 LATE_ELSEWHERE = "0_1|tens|expired-window|dropped-records-total"

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import BoolArray, IntArray
-from penstock.columns import Column, ValuesColumn
-from penstock.rows import Rows, if_absent, joined, joined_column
+from penstock.columns.column import Column, ValuesColumn
+from penstock.columns.rows import Rows, if_absent, joined, joined_column
 from penstock.serdes import STR
 
 

@@ -28,8 +28,8 @@ from penstock import (
     produce,
 )
 from penstock.errors import ConfigError
-from penstock.signatures import telling
 from penstock.testing import TopologyTestDriver, pipe
+from penstock.usage.signatures import telling
 
 BUILDER = StreamsBuilder()
 STREAM = BUILDER.stream("in", value=str)

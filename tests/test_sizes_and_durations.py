@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from penstock.durations import MAX_MS, to_ms, to_signed_ms
 from penstock.errors import ConfigError
-from penstock.sizes import to_bytes
+from penstock.values.durations import MAX_MS, to_ms, to_signed_ms
+from penstock.values.sizes import to_bytes
 
 
 @pytest.mark.parametrize(

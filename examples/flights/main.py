@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import feed
 import summary
 from penstock.engine.running.engine import choice_of
-from penstock.metrics import Metric
+from penstock.figures.metrics import Metric
 from penstock.settings import Settings
 from topology import topology
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock import Windowed, consume
-from penstock.metrics import Metric, total
+from penstock.figures.metrics import Metric, total
 from topology import Aircraft, Departures
 
 NEW_YORK = ZoneInfo("America/New_York")

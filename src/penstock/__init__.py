@@ -9,12 +9,11 @@ from pathlib import Path as _Path
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from penstock.java_names import is_imported as _is_imported
-from penstock.java_names import of_module as _of_module
-from penstock.spark_python import let_spark_find_this_python as _let_spark_find_this_python
+from penstock.frames.spark_python import let_spark_find_this_python as _let_spark_find_this_python
+from penstock.usage.java_names import is_imported as _is_imported
+from penstock.usage.java_names import of_module as _of_module
 
 if _TYPE_CHECKING:
-    from penstock.dataframes import write
     from penstock.dsl.branched import Branched, BranchedKStream
     from penstock.dsl.builder import StreamsBuilder
     from penstock.dsl.built_in_suppliers import BuiltInDslStoreSuppliers
@@ -58,6 +57,7 @@ if _TYPE_CHECKING:
     from penstock.engine.operate.restores import LagInfo, RestoreProgress
     from penstock.engine.running.streams import Streams
     from penstock.engine.shared.places import KeyQueryMetadata, SlotPlace
+    from penstock.engine.shared.progress import Progress
     from penstock.errors import (
         AlreadyRunningError,
         ArgumentsError,
@@ -85,14 +85,15 @@ if _TYPE_CHECKING:
         TopologyError,
         TopologyException,
     )
+    from penstock.figures.losses import Loss
+    from penstock.figures.metrics import Metric
+    from penstock.figures.sensors import Sensor, StreamsMetrics
+    from penstock.frames.dataframes import write
     from penstock.handlers import ErrorHandlerContext, HandlerResponse
     from penstock.log.cluster import Kafka
     from penstock.log.consume import consume
     from penstock.log.produce import produce, produce_columns
     from penstock.log.schema import schema_of
-    from penstock.losses import Loss
-    from penstock.metrics import Metric
-    from penstock.offset_reset import AutoOffsetReset
     from penstock.plan.functions import columnar
     from penstock.plan.store_suppliers import DslKeyValueParams, DslSessionParams, DslStoreSuppliers, DslWindowParams
     from penstock.plan.topology import Topology
@@ -110,7 +111,6 @@ if _TYPE_CHECKING:
         ValueTransformerWithKey,
     )
     from penstock.processor_wrapper import ProcessorWrapper
-    from penstock.progress import Progress
     from penstock.query.answers import FailureReason, QueryResult, StateQueryResult
     from penstock.query.application import ApplicationStores
     from penstock.query.position import Position, PositionBound
@@ -142,7 +142,6 @@ if _TYPE_CHECKING:
         Window,
         Windowed,
     )
-    from penstock.sensors import Sensor, StreamsMetrics
     from penstock.serdes.kafka import Serdes
     from penstock.serdes.registry import Avro, JsonSchema, Protobuf, SchemaRegistry
     from penstock.state.buffered import BufferedTransaction
@@ -159,7 +158,8 @@ if _TYPE_CHECKING:
     )
     from penstock.state.transaction import AbstractTransaction, AbstractTransactionalStore
     from penstock.state.wrappers import TransactionalKeyValueStore, TransactionalSegment
-    from penstock.timestamps import (
+    from penstock.values.offset_reset import AutoOffsetReset
+    from penstock.values.timestamps import (
         FailOnInvalidTimestamp,
         LogAndSkipOnInvalidTimestamp,
         TimestampExtractor,

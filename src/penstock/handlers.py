@@ -8,8 +8,8 @@ from enum import StrEnum
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from penstock.calls import close, why_unusable
 from penstock.errors import ConfigError
+from penstock.usage.calls import close, why_unusable
 
 DESERIALIZATION = "deserialization"
 PROCESSING = "processing"

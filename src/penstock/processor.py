@@ -8,9 +8,9 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
-from penstock.durations import Duration
+from penstock.figures.sensors import StreamsMetrics
 from penstock.record import Record
-from penstock.sensors import StreamsMetrics
+from penstock.values.durations import Duration
 
 if TYPE_CHECKING:
     from penstock.serdes import Serde

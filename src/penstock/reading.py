@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.durations import Duration
-from penstock.signatures import telling
+from penstock.usage.signatures import telling
+from penstock.values.durations import Duration
 
 if TYPE_CHECKING:
     from penstock.query.stores import AnyView
@@ -54,7 +54,7 @@ def open_store(
     >>> from penstock.engine.local import LocalApplication  # as topology.start, without Spark
     >>> from penstock.log.file.log import FileLog
     >>> from penstock.settings import Settings
-    >>> from penstock.storage import LocalStorage
+    >>> from penstock.storage.base import LocalStorage
     >>> builder = StreamsBuilder()
     >>> builder.stream("words", value=str).group_by(lambda key, word: word).count("counts").to_stream().to("out")
     >>> folder = Path(tempfile.mkdtemp())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from penstock.java_names import missing
+from penstock.usage.java_names import missing
 
 K = TypeVar("K")
 

@@ -11,18 +11,18 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypedDict
 
-from penstock.durations import to_ms
 from penstock.errors import ConfigError
+from penstock.figures.metric_names import RECORDING_LEVELS
+from penstock.files.locations import checkpoint_place, folder, log_place, spark_path
 from penstock.handlers import KINDS, Handler, Handlers, handler_of
-from penstock.locations import checkpoint_place, folder, log_place, spark_path
-from penstock.masking import masked
 from penstock.messages import nearest
-from penstock.metric_names import RECORDING_LEVELS
-from penstock.offset_reset import AutoOffsetReset
 from penstock.setting_files import files_of
-from penstock.setting_names import meant
-from penstock.sizes import to_bytes
-from penstock.topic_names import TOPIC_NAMES, is_topic_name
+from penstock.usage.setting_names import meant
+from penstock.values.durations import to_ms
+from penstock.values.masking import masked
+from penstock.values.offset_reset import AutoOffsetReset
+from penstock.values.sizes import to_bytes
+from penstock.values.topic_names import TOPIC_NAMES, is_topic_name
 
 _REGISTRIES = ("http://", "https://", "mock://")
 

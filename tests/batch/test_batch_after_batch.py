@@ -21,7 +21,7 @@ from penstock.errors import CorruptDataError
 from penstock.log.base import Log, TopicInfo
 from penstock.log.memory import MemoryLog
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from support.batches import Outcome, append, batch_after_batch, done_by, live, log_of, seeded
 from support.flows import Row
 from support.topologies import EXAMPLES, topology_of

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from penstock import consume, produce, produce_columns, schema_of
 from penstock.arrays import binary
-from penstock.batch import HEADERS
 from penstock.cli.main import main
+from penstock.columns.batch import HEADERS
 from penstock.log.base import TopicInfo
 from penstock.log.file.log import FileLog
 

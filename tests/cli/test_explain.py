@@ -12,7 +12,7 @@ from penstock.engine.local import LocalApplication
 from penstock.log.file.log import FileLog
 from penstock.log.produce import produce
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from penstock.testing import TopologyTestDriver
 
 pytestmark = pytest.mark.slow

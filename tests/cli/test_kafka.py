@@ -13,7 +13,7 @@ from penstock.cli.options import log_of
 from penstock.engine.local import LocalApplication
 from penstock.query.application import open_stores
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from penstock.testing.broker import free_ports
 from support.kafka import Cluster
 

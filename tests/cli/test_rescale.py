@@ -14,7 +14,7 @@ from penstock.engine.shared.program import ProgramFile
 from penstock.log.file.log import FileLog
 from penstock.log.produce import produce
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 
 pytestmark = pytest.mark.kip("KS-12")
 

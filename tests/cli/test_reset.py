@@ -14,7 +14,7 @@ from penstock.engine.operate.reset import Target, Wanted
 from penstock.errors import ConfigError
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 
 pytestmark = pytest.mark.kip("KS-13")
 

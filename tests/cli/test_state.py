@@ -23,7 +23,7 @@ from penstock.engine.local import LocalApplication
 from penstock.engine.shared.places import SlotPlace
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from penstock import Materialized, TimeWindows
-from penstock.durations import to_ms
 from penstock.errors import ConfigError
+from penstock.values.durations import to_ms
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from penstock.log.file.log import FileLog
 from penstock.log.produce import produce
 from penstock.query.committed import committed_store
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 
 COUNT = 20_000
 

@@ -25,7 +25,7 @@ from penstock.log.base import TopicInfo
 from penstock.log.memory import MemoryLog
 from penstock.plan.physical import SubTopology
 from penstock.settings import Settings
-from penstock.storage import FileRef
+from penstock.storage.base import FileRef
 
 CLOCKS = {"0_0": 40, "0_1": 60, "1_0": 70, "1_1": 45}
 READ = {"0_0": {"in": 2}, "0_1": {"in": 2}, "1_0": {"rates": 2}, "1_1": {"rates": 2}}

@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 from penstock import JoinWindows, SessionWindows, StreamsBuilder, TimeWindows, Topology, Windowed
 from penstock.arrays import partitions
 from penstock.engine.local import LocalApplication
+from penstock.figures.metrics import DROPPED, readable
 from penstock.log.base import TopicInfo
 from penstock.log.memory import MemoryLog
-from penstock.metrics import DROPPED, readable
 from penstock.plan import nodes
 from penstock.serdes import INT, STR
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from support.folders import MEMORY
 from support.topologies import EXAMPLES, topology_of
 

@@ -31,7 +31,7 @@ from penstock.engine.task.questions import QuestionServer, TasksElsewhere, answe
 from penstock.log.produce import produce
 from penstock.query.application import open_stores
 from penstock.query.server import app
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from support.world import World
 
 pytestmark = pytest.mark.kip("892-06", "892-12", "44-01")

@@ -24,7 +24,7 @@ from penstock.log.base import TopicInfo
 from penstock.log.memory import MemoryLog
 from penstock.log.produce import produce
 from penstock.settings import Settings
-from penstock.storage import FileRef, seal, unseal
+from penstock.storage.base import FileRef, seal, unseal
 from support.world import World
 
 HOUR = 3_600_000

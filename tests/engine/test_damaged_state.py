@@ -26,7 +26,7 @@ from penstock.log.produce import produce
 from penstock.query.committed import committed_store
 from penstock.settings import Settings
 from penstock.state import folder_lock, task_state
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from penstock.log.base import TopicInfo
 from penstock.log.file.log import FileLog
 from penstock.log.produce import produce
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 
 INTERVAL = 500
 INTERVALS = 20

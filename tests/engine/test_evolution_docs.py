@@ -25,7 +25,7 @@ from penstock.log.consume import consume
 from penstock.log.file.log import FileLog
 from penstock.log.produce import produce
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from support.readme import ROOT
 from support.world import World
 

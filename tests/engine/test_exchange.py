@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from penstock.engine.shared.exchange import ExchangeWriter
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 
 
 def test_a_writer_that_was_given_no_records_leaves_no_file(tmp_path: Path) -> None:

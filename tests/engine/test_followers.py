@@ -13,7 +13,7 @@ from penstock.engine.local import LocalApplication
 from penstock.engine.slots.followers import Followers
 from penstock.engine.slots.links import Follow, Followed
 from penstock.state.restoring import END, START, RestoreStep
-from penstock.storage import FileRef, Storage
+from penstock.storage.base import FileRef, Storage
 from support.every_store import LATER, THIRDS, Program, every_kind_of_store
 from support.world import World
 

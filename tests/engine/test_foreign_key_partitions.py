@@ -15,7 +15,7 @@ from penstock.log.base import TopicInfo
 from penstock.log.memory import MemoryLog
 from penstock.serdes import STR
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 
 pytestmark = pytest.mark.slow
 

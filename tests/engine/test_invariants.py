@@ -19,7 +19,7 @@ from penstock.engine.shared.runner import StageRunner
 from penstock.engine.shared.work import StageWork, TaskDone
 from penstock.errors import CommitError
 from penstock.log.contract.writer import Segment
-from penstock.storage import FileRef
+from penstock.storage.base import FileRef
 from support.world import World
 
 STEPS = {"commit": COMMIT, "take-over": TAKE_OVER, "rescale": RESCALE, "reset": RESET, "put aside": PUT_ASIDE}

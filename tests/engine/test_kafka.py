@@ -31,8 +31,8 @@ from penstock.log.base import Log, TopicInfo
 from penstock.log.memory import MemoryLog
 from penstock.log.records import Records
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
-from penstock.times import wall_clock_ms
+from penstock.storage.base import LocalStorage
+from penstock.values.times import wall_clock_ms
 from support.kafka import Cluster
 from support.kafka_case import Case, Crash, crash, expected
 from support.topologies import EXAMPLES

@@ -19,7 +19,7 @@ from penstock.errors import LogError, PenstockError
 from penstock.log.kafka.log import KafkaLog
 from penstock.log.open import open_log
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from support import secure
 from support.kafka import Cluster
 

@@ -22,8 +22,8 @@ from penstock import (
     produce,
     produce_columns,
 )
-from penstock.batch import Changes
-from penstock.columns import NumberColumn, ValuesColumn
+from penstock.columns.batch import Changes
+from penstock.columns.column import NumberColumn, ValuesColumn
 from penstock.engine.local import LocalApplication
 from penstock.errors import ProcessingError
 from penstock.log.file.log import FileLog
@@ -35,7 +35,7 @@ from penstock.serdes import BYTES, INT, STR
 from penstock.settings import Settings
 from penstock.state.columns.rows import Keys, RowTable, Values
 from penstock.state.kinds.key_value import KeyValueStore
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 
 MB = 1 << 20
 

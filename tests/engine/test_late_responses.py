@@ -18,7 +18,7 @@ from penstock.log.file.log import FileLog
 from penstock.log.produce import produce
 from penstock.query.committed import committed_store
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 
 CY, ED = "cy", "ed"
 ALL_AT_ONCE = {"statestore_cache_max_bytes": 0}

@@ -14,7 +14,7 @@ import pytest
 from penstock import Materialized, StreamsBuilder, Topology
 from penstock.engine.operate.lock import ApplicationLock, SlotLock
 from penstock.errors import AlreadyRunningError, CorruptDataError, PenstockError
-from penstock.plain_files import check_appendable
+from penstock.files.plain_files import check_appendable
 from penstock.state.checkpoint_file import OffsetCheckpoint
 from penstock.state.folder_lock import FolderLock
 from penstock.state.interface import TopicPartition

@@ -13,7 +13,7 @@ import pyarrow.ipc as ipc
 import pytest
 
 from penstock.errors import CorruptDataError
-from penstock.storage import checksum, seal, unseal
+from penstock.storage.base import checksum, seal, unseal
 from support.world import World
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock.batch import Batch
-from penstock.columns import BytesColumn
+from penstock.columns.batch import Batch
+from penstock.columns.column import BytesColumn
 from penstock.engine.shared import exchange
 from penstock.engine.shared.exchange import ExchangeRef, ExchangeWriter
 from penstock.engine.task import merged
 from penstock.engine.task.merged import Bound, MergedExchange
 from penstock.serdes import STR
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 
 Sent = tuple[str, int]
 """A value and its clock."""

@@ -19,7 +19,7 @@ from penstock.engine.shared.manifest import Manifest, Manifests
 from penstock.errors import CorruptDataError, OffsetOutOfRangeError, StoreError
 from penstock.log.file.log import FileLog
 from penstock.log.produce import produce
-from penstock.storage import LocalStorage, seal
+from penstock.storage.base import LocalStorage, seal
 from support.world import World
 
 pytestmark = pytest.mark.kip("KS-12")

@@ -27,7 +27,7 @@ from penstock.errors import CommitError, ConfigError, SparkLostError, StoreError
 from penstock.log.produce import produce
 from penstock.state.delta import read_delta
 from penstock.state.restoring import StateRestoreListener
-from penstock.storage import FileRef
+from penstock.storage.base import FileRef
 from support.disks import Disk, why_not
 from support.forked_slots import HALF_AN_ANSWER, ForkedHost, Nobody, stop_and_go_on
 from support.slotted import KEYS, Application, expected, put

@@ -17,7 +17,7 @@ from penstock.errors import ConfigError, CorruptDataError, FencedError
 from penstock.faults import POINTS, START_POINTS
 from penstock.log.file.log import FileLog
 from penstock.log.produce import produce
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from support.world import World
 
 pytestmark = [pytest.mark.kip("892-13"), pytest.mark.slow]

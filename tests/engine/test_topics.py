@@ -18,14 +18,14 @@ from penstock.engine.shared.manifest import Manifest, Manifests
 from penstock.engine.shared.runner import StageRunner
 from penstock.engine.shared.work import StageWork, TaskDone
 from penstock.errors import ConfigError, OffsetOutOfRangeError, TopicNotFoundError, TopologyError
+from penstock.figures.losses import losses_of
 from penstock.log.base import TopicInfo
 from penstock.log.consume import consume
 from penstock.log.memory import MemoryLog
 from penstock.log.produce import produce
-from penstock.losses import losses_of
 from penstock.serdes import Serde
 from penstock.settings import Settings
-from penstock.times import wall_clock_ms
+from penstock.values.times import wall_clock_ms
 from support.world import SETTINGS, World
 
 pytestmark = pytest.mark.slow

@@ -24,7 +24,8 @@ from penstock.query.application import open_stores
 from penstock.query.rows import rows_of
 from penstock.settings import Settings
 from penstock.state.database import Database
-from penstock.storage import LocalStorage, Storage, open_storage, seal, unseal
+from penstock.storage.base import LocalStorage, Storage, seal, unseal
+from penstock.storage.opening import open_storage
 from support.every_store import THIRDS, Program, every_kind_of_store
 from support.own_stores import OldStore
 

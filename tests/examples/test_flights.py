@@ -15,11 +15,11 @@ import pytest
 from penstock import Windowed
 from penstock.arrays import partitions
 from penstock.engine.local import LocalApplication
+from penstock.figures.metrics import readable
 from penstock.log.file.log import FileLog
-from penstock.metrics import readable
 from penstock.serdes import STR
 from penstock.settings import Settings
-from penstock.storage import open_storage
+from penstock.storage.opening import open_storage
 from penstock.testing import TopologyTestDriver
 from support import readme
 

@@ -12,7 +12,7 @@ from penstock import consume
 from penstock.engine.local import LocalApplication
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings
-from penstock.storage import open_storage
+from penstock.storage.opening import open_storage
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "flights"))
 

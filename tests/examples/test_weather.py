@@ -12,7 +12,7 @@ import pytest
 from penstock.engine.local import LocalApplication
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings
-from penstock.storage import open_storage
+from penstock.storage.opening import open_storage
 from penstock.testing import TopologyTestDriver
 from support import readme
 

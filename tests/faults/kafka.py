@@ -24,7 +24,7 @@ from penstock.log.base import TopicInfo
 from penstock.log.cluster import Kafka
 from penstock.log.kafka.log import KafkaLog
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from penstock.testing.broker import Broker
 from penstock.testing.chaos.processes import Program
 

@@ -24,7 +24,7 @@ from penstock.engine.local import LocalApplication
 from penstock.log.base import TopicInfo
 from penstock.log.file.log import FileLog
 from penstock.serdes import INT
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 
 PARTITIONS = 3
 PIECE = 60

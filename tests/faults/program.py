@@ -28,7 +28,8 @@ from penstock.engine.local import LocalApplication
 from penstock.log.base import TopicInfo
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings
-from penstock.storage import Storage, open_storage
+from penstock.storage.base import Storage
+from penstock.storage.opening import open_storage
 
 APPLICATION = "crash"
 INPUT = "clicks"

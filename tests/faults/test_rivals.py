@@ -19,7 +19,7 @@ import pytest
 
 from penstock.engine.local import LocalApplication
 from penstock.log.file.log import FileLog
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from support.folders import MEMORY
 
 pytestmark = [pytest.mark.slow, pytest.mark.kip("892-13")]

@@ -31,7 +31,7 @@ from penstock.errors import CorruptDataError
 from penstock.log.base import TopicInfo
 from penstock.log.file.log import FileLog
 from penstock.serdes import of
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 
 PARTITIONS = 4
 ACCOUNTS = 100

@@ -26,7 +26,7 @@ from penstock.log.cluster import Kafka
 from penstock.log.consume import consume
 from penstock.log.kafka.log import KafkaLog
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from penstock.testing.broker import Broker
 from penstock.testing.oracle import driver
 from penstock.testing.oracle.build import Build

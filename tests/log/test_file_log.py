@@ -18,7 +18,7 @@ from penstock.log.base import TopicInfo
 from penstock.log.file import entries
 from penstock.log.file.log import FileLog, TopicStats
 from penstock.log.file.state import Entry
-from penstock.storage import checksum, seal
+from penstock.storage.base import checksum, seal
 from support.logs import append, rows, write
 
 HOUR = 3_600_000

@@ -11,10 +11,10 @@ from __future__ import annotations
 import pytest
 
 from penstock import consume
+from penstock.columns.rows import joined
 from penstock.errors import SerdeError
 from penstock.log.base import TopicInfo
 from penstock.log.records import Records
-from penstock.rows import joined
 from penstock.watch.topics import TopicLook
 from support.logs import GappedLog, append, rows, rows_of
 

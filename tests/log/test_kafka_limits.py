@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.batch import HEADERS
+from penstock.columns.batch import HEADERS
 from penstock.log.kafka import limits
 from penstock.log.kafka.limits import Limits, batch_bytes, refused
 from penstock.log.records import Records

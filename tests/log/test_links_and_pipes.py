@@ -12,7 +12,7 @@ import pytest
 from penstock.errors import CorruptDataError, PenstockError, StoreError
 from penstock.log.base import TopicInfo
 from penstock.log.file.log import FileLog
-from penstock.storage import LocalStorage, replace_file
+from penstock.storage.base import LocalStorage, replace_file
 from support.logs import append, rows
 from support.no_files import SPECIAL, Make, folder, link_to_device
 

@@ -17,7 +17,7 @@ from penstock.log.base import TopicInfo
 from penstock.log.contract.writer import Segment
 from penstock.log.file.log import FileLog
 from penstock.log.records import SCHEMA
-from penstock.storage import FileRef, checksum, seal, unseal
+from penstock.storage.base import FileRef, checksum, seal, unseal
 from support.logs import append, rows
 
 OUTSIDE = ["../../precious", "../precious", "/precious", "a/../../precious", "..", "..\\precious", "a//b", "a\0b"]

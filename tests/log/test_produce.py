@@ -22,7 +22,7 @@ from penstock.log.file.log import FileLog
 from penstock.log.memory import MemoryLog
 from penstock.serdes import STR, TimeWindowedSerde
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 
 
 def rows(log: Path | Log, topic: str, **arguments: Any) -> list[tuple[Any, ...]]:

@@ -19,7 +19,7 @@ from penstock import consume, produce_columns
 from penstock.errors import ConfigError, SerdeError
 from penstock.log.file.log import FileLog
 from penstock.serdes import from_name
-from penstock.times import UNITS
+from penstock.values.times import UNITS
 
 NAN, INFINITY = float("nan"), float("inf")
 LATE = datetime(2026, 1, 2, 3, 4, 5, 678901)

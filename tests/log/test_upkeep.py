@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock import plain_files
 from penstock.errors import ConfigError, CorruptDataError, LogError
+from penstock.files import plain_files
 from penstock.log.base import TopicInfo
 from penstock.log.contract.topics import NO_LIMIT
 from penstock.log.contract.writer import Segment
@@ -27,7 +27,7 @@ from penstock.log.file.log import FileLog, TopicStats
 from penstock.log.file.merge import Limits, due
 from penstock.log.file.nodes import Node
 from penstock.log.file.state import MAX_PRODUCERS, Entry, Merge, TopicState, Unit
-from penstock.storage import FileRef, create_file, seal
+from penstock.storage.base import FileRef, create_file, seal
 from support.folders import MEMORY
 from support.logs import Row, append, rows, write
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.compiled import own_folder
+from penstock.columns.compiled import own_folder
 
 pytest.importorskip("numba")
 
 RULES = """
 import numpy as np
-from penstock.compiled import compiled
+from penstock.columns.compiled import compiled
 
 @compiled(np.zeros(1, np.int64))
 def total(numbers):

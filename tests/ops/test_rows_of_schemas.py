@@ -16,7 +16,7 @@ from penstock.engine.local import LocalApplication
 from penstock.errors import ConfigError
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from support.flows import Run
 
 ORDER = pa.schema(

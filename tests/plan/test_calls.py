@@ -39,14 +39,14 @@ from penstock import (
     TopologyError,
     ValueTransformerWithKey,
 )
-from penstock.calls import kind_of
 from penstock.engine.operate.lifecycle import Lifecycle
 from penstock.engine.operate.restores import check_listener
 from penstock.engine.running.arguments import check_arguments
 from penstock.serdes import Serde
 from penstock.settings import Settings
 from penstock.testing import TopologyTestDriver
-from penstock.timestamps import InvalidTimestampExtractor
+from penstock.usage.calls import kind_of
+from penstock.values.timestamps import InvalidTimestampExtractor
 from support.own_stores import DictStore, Supplier, TransactionalDictStore
 
 FOREVER = JoinWindows.of_time_difference_with_no_grace("1 h")

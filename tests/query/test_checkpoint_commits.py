@@ -17,7 +17,7 @@ def test_a_commit_is_seen_though_the_clock_of_the_folder_is_behind_and_stands_st
     world = World(tmp_path)
     world.run("a")
     ticks = 10**9 if behind == "hours" else world.storage.changed_at("manifests")
-    monkeypatch.setattr("penstock.storage.LocalStorage.changed_at", lambda self, folder: ticks)
+    monkeypatch.setattr("penstock.storage.base.LocalStorage.changed_at", lambda self, folder: ticks)
     commits = StoredCommits(world.storage)
     newest = commits.newest().commit
     world.run("a")  # within the same tick of that clock

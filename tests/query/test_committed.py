@@ -20,7 +20,7 @@ from penstock.query.committed import CommittedStore, committed_store
 from penstock.settings import Settings
 from penstock.state import replica
 from penstock.state.replica import FrozenFamily, Replica
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from support.folders import MEMORY
 
 pytestmark = pytest.mark.slow

@@ -28,7 +28,7 @@ from penstock.query.position import Position
 from penstock.query.stores import view_of
 from penstock.query.versions import Pinned, Version
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from support.folders import MEMORY
 from support.topologies import EXAMPLES, topology_of
 

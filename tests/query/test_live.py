@@ -30,7 +30,7 @@ from penstock.engine.local import LocalApplication
 from penstock.engine.task.live import StoreAnswer, StoreQuestion
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from support.own_stores import SqliteStore, Supplier
 from support.own_timed_stores import TimedSupplier
 

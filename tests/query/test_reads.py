@@ -29,7 +29,7 @@ from penstock.plan.topology import Topology
 from penstock.record import SessionKey
 from penstock.serdes import BYTES, STR
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from penstock.testing import TopologyTestDriver
 from support.folders import MEMORY
 

@@ -20,7 +20,7 @@ from penstock.query import server
 from penstock.query.application import open_stores
 from penstock.query.server import ARROW, StateServer, app
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from support.folders import MEMORY
 
 httpx = pytest.importorskip("httpx", reason="comes with penstock-streams[dev]")

@@ -36,7 +36,7 @@ from penstock.query.answers import FailureReason, answered
 from penstock.query.application import ApplicationStores, open_stores
 from penstock.settings import Settings
 from penstock.state.shapes import VersionedRecord
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from penstock.testing import TopologyTestDriver
 from support.folders import MEMORY
 

@@ -37,7 +37,7 @@ from penstock.log.memory import MemoryLog  # noqa: E402
 from penstock.log.open import open_log  # noqa: E402
 from penstock.serdes import Serde  # noqa: E402
 from penstock.settings import Settings  # noqa: E402
-from penstock.storage import LocalStorage  # noqa: E402
+from penstock.storage.base import LocalStorage  # noqa: E402
 from penstock.testing import TopologyTestDriver  # noqa: E402
 from support.registry import Registry, running  # noqa: E402
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import Windowed
-from penstock.columns import BytesColumn, ValuesColumn
+from penstock.columns.column import BytesColumn, ValuesColumn
 from penstock.errors import SerdeError
 from penstock.serdes import BYTES, FLOAT, INT, JSON, STR, Serde, TimeWindowedSerde, of
 

@@ -9,10 +9,10 @@ import pytest
 
 from penstock import StreamsBuilder, TimeWindows, produce
 from penstock.engine.local import LocalApplication
+from penstock.frames.state_frames import make_known
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings
-from penstock.state_frames import make_known
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.batch import HEADERS, Origins
+from penstock.columns.batch import HEADERS, Origins
 from penstock.state.kinds.held import Updates, no_updates, unpack
 
 VALUES = st.none() | st.binary(max_size=5)

@@ -8,7 +8,7 @@ from penstock.errors import CorruptDataError
 from penstock.state.database import Database
 from penstock.state.ownership import Owner
 from penstock.state.snapshot import read_snapshot, upload_of
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 
 OWNER = Owner("application", "0_0")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import StoreError
-from penstock.object_storage import ObjectStorage
 from penstock.state.upload import Upload
+from penstock.storage.objects import ObjectStorage
 from support.world import World
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.batch import Batch
-from penstock.columns import BytesColumn
+from penstock.columns.batch import Batch
+from penstock.columns.column import BytesColumn
 from penstock.engine.local import LocalApplication
 from penstock.engine.shared import exchange
 from penstock.errors import ConfigError, StoreError
-from penstock.object_storage import ObjectStorage
 from penstock.serdes import STR
+from penstock.storage.objects import ObjectStorage
 from support.s3 import KEYS, S3Server
 from support.world import World
 

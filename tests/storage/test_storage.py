@@ -17,9 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import ConfigError, CorruptDataError, StoreError
-from penstock.object_storage import ObjectStorage
-from penstock.plain_files import read_plain
-from penstock.storage import (
+from penstock.files.plain_files import read_plain
+from penstock.storage.base import (
     TEMPORARY,
     FileRef,
     LocalStorage,
@@ -32,6 +31,7 @@ from penstock.storage import (
     unseal,
     writing,
 )
+from penstock.storage.objects import ObjectStorage
 from support.s3 import S3Server
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.storage import LocalStorage
-from penstock.syncing import SyncTogether
+from penstock.storage.base import LocalStorage
+from penstock.storage.syncing import SyncTogether
 from support.world import World
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock import temporary
+from penstock.files import temporary
 
 HOLDER = """
 import sys, time
-from penstock import temporary
+from penstock.files import temporary
 path = temporary.folder("store")
 (path / "rows").write_text("rows")
 print(path, flush=True)

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from penstock import Topology
 from penstock.arrays import partitions as partitions_of
-from penstock.batch import HEADERS, header_list
+from penstock.columns.batch import HEADERS, header_list
 from penstock.engine.batch import packed
 from penstock.engine.batch.attempt import BatchAttempt, Job
 from penstock.engine.batch.feed import RowsOf
@@ -36,17 +36,17 @@ from penstock.engine.local import LocalApplication
 from penstock.engine.shared.exchange import EARLIEST
 from penstock.engine.shared.work import TaskDone
 from penstock.errors import ProcessingError
+from penstock.figures.losses import losses_of, together
+from penstock.figures.metrics import add_up
 from penstock.log.base import TopicInfo
 from penstock.log.consumed import decoded
 from penstock.log.memory import MemoryLog
-from penstock.losses import losses_of, together
-from penstock.metrics import add_up
 from penstock.plan.physical import SubTopology
 from penstock.query.commits import shapes_of
 from penstock.query.stores import view_of
 from penstock.query.versions import Live
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from penstock.testing.piped import piped
 from support.flows import Row
 

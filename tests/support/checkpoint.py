@@ -9,7 +9,7 @@ from penstock.settings import StateSettings
 from penstock.state.delta import write_delta
 from penstock.state.store import StateStore
 from penstock.state.task_state import Committed, TaskState
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 
 
 class Checkpoint:

@@ -29,7 +29,7 @@ from penstock.log.produce import produce
 from penstock.query.application import open_stores
 from penstock.query.rows import rows_of
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 
 SETTINGS = {"statestore_cache_max_bytes": 0, "flush_commits": 1, "snapshot_commits": 3}
 

@@ -9,7 +9,7 @@ from penstock import StreamsBuilder, Topology, produce
 from penstock.engine.local import LocalApplication
 from penstock.log.consume import consume
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from support.kafka import Cluster
 
 

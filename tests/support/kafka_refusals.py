@@ -11,10 +11,10 @@ from penstock import StreamsBuilder, produce
 from penstock.engine.local import LocalApplication
 from penstock.engine.shared.manifest import Manifests
 from penstock.errors import LogError
-from penstock.losses import losses_of
+from penstock.figures.losses import losses_of
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
-from penstock.times import wall_clock_ms
+from penstock.storage.base import LocalStorage
+from penstock.values.times import wall_clock_ms
 from support.kafka import Cluster
 
 ROWS = [(b"a", b"1"), (None, b"2"), (b"c", b"3"), (b"d", b"x" * 2_000), (b"e", b"5"), (None, b"6")]

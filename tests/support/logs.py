@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.batch import HEADERS
+from penstock.columns.batch import HEADERS
 from penstock.log.base import Log
 from penstock.log.contract.writer import Segment
 from penstock.log.memory import MemoryLog

@@ -11,7 +11,7 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from penstock.columns import ValuesColumn
+from penstock.columns.column import ValuesColumn
 from penstock.state.database import Database
 from penstock.state.store import StateStore
 

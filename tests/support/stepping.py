@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.batch import Batch
+from penstock.columns.batch import Batch
 from penstock.engine.task.steps import Gathered
 from penstock.ops.core.operator import Operator
 

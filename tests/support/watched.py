@@ -12,7 +12,7 @@ from penstock import BufferConfig, StreamsBuilder, Suppressed, TimeWindows, Topo
 from penstock.engine.local import LocalApplication
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from support.folders import MEMORY
 
 MINUTE = 60_000

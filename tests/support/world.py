@@ -14,7 +14,7 @@ from penstock.log.file.log import FileLog
 from penstock.log.produce import produce
 from penstock.query.committed import committed_store
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 
 SETTINGS = {"statestore_cache_max_bytes": 0, "flush_commits": 2, "flush_rows": 1000, "snapshot_commits": 4}
 

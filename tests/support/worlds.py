@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from penstock import Topology
 from penstock.arrays import partitions
 from penstock.engine.local import LocalApplication
+from penstock.figures.metrics import DROPPED, readable, total
 from penstock.log.base import TopicInfo
 from penstock.log.memory import MemoryLog
-from penstock.metrics import DROPPED, readable, total
 from penstock.plan import nodes
 from penstock.serdes import INT, STR
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from support.folders import MEMORY
 
 Row = tuple[str, Any, Any, int]

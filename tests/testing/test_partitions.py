@@ -26,7 +26,7 @@ from penstock.engine.local import LocalApplication
 from penstock.errors import SerdeError, StoreError
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from penstock.testing import TopologyTestDriver
 
 pytestmark = pytest.mark.kip("KS-01", "KIP-655")

@@ -21,7 +21,7 @@ from penstock import (
     TimeWindows,
     produce,
 )
-from penstock.metrics import LATE, total
+from penstock.figures.metrics import LATE, total
 from penstock.testing import TopologyTestDriver
 from support.watched import SOLD, shop_topology
 

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.engine.shared.places import SlotPlace
 from penstock.errors import ConfigError
-from penstock.metrics import DEAD_LETTERS, SKIPPED
+from penstock.figures.metrics import DEAD_LETTERS, SKIPPED
 from penstock.query.application import open_stores
 from penstock.watch.figures import Application
 from penstock.watch.opentelemetry import observe

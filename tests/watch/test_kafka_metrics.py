@@ -20,12 +20,12 @@ from penstock import (
 from penstock.engine.local import LocalApplication
 from penstock.engine.task import task
 from penstock.errors import ConfigError
+from penstock.figures.metric_names import GROUPS, NOT_GIVEN, OF_KAFKA, OF_THE_TEXTS, RECORDING_LEVELS, names
+from penstock.figures.metrics import Metric
 from penstock.log.file.log import FileLog
-from penstock.metric_names import GROUPS, NOT_GIVEN, OF_KAFKA, OF_THE_TEXTS, RECORDING_LEVELS, names
-from penstock.metrics import Metric
 from penstock.query.application import open_stores
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from penstock.watch.figures import Application
 from penstock.watch.opentelemetry import observe
 from penstock.watch.prometheus import exposition

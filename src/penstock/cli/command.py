@@ -16,7 +16,7 @@ import click
 
 from penstock.cli.logs import logs_are_json
 from penstock.errors import PenstockError
-from penstock.masking import masked
+from penstock.values.masking import masked
 
 _DEBUG = "penstock.debug"
 _AS_JSON = "penstock.json"

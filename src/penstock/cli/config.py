@@ -12,8 +12,8 @@ import click
 from penstock.cli.command import Command
 from penstock.cli.options import json_option, load_settings, settings_options
 from penstock.cli.terminal import print_json, print_table
-from penstock.masking import MASK, SECRET_NAME, masked
 from penstock.settings import OF_COMMANDS, Settings
+from penstock.values.masking import MASK, SECRET_NAME, masked
 
 
 @click.command(cls=Command)

@@ -22,10 +22,10 @@ from penstock.cli.command import Command
 from penstock.cli.options import LocalPath, json_option, log_option, log_settings
 from penstock.cli.terminal import count, print_json, stdout
 from penstock.errors import ConfigError, PenstockError
+from penstock.frames.spark_python import DRIVER, WORKERS, lookup_python
 from penstock.log.cluster import SCHEME, Kafka
 from penstock.log.open import open_log
 from penstock.settings import Settings
-from penstock.spark_python import DRIVER, WORKERS, lookup_python
 
 _PYTHON = (3, 11)
 _JAVA = 17

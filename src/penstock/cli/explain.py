@@ -13,14 +13,14 @@ from penstock.cli.command import Command
 from penstock.cli.options import json_option, load_settings, settings_options
 from penstock.cli.program import PROGRAM_HELP, default_application_id, load_program, program_argument
 from penstock.cli.terminal import count, moment, print_json, size
-from penstock.losses import losses_of, together
+from penstock.figures.losses import losses_of, together
 from penstock.plan.node import Hold, Node
 from penstock.plan.nodes import Deduplicate
 from penstock.plan.topology import Topology
 from penstock.query.checkpoint import Checkpoint
 from penstock.query.held import Held, held_by
 from penstock.query.remembered import Remembered, remembered_by
-from penstock.storage import open_storage
+from penstock.storage.opening import open_storage
 
 _T = TypeVar("_T", Held, Remembered)
 

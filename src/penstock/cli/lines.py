@@ -26,7 +26,7 @@ from penstock.log.records import Records
 from penstock.log.rows import BATCH_BYTES, BATCH_ROWS, row_headers, row_times
 from penstock.plan.fields import MISSING, found_at
 from penstock.serdes import BYTES, FLOAT, INT, STR, JsonSerde, Serde
-from penstock.times import UNITS, Unit, parsed
+from penstock.values.times import UNITS, Unit, parsed
 
 _LOOKED_AT = 100
 """In how many lines fields that are not used are looked for."""

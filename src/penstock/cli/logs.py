@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from penstock.masking import masked
+from penstock.values.masking import masked
 
 log_format_option = click.option(
     "--log-format",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from penstock.errors import ConfigError
-from penstock.locations import folder, log_place
+from penstock.files.locations import folder, log_place
 from penstock.log.base import Log
 from penstock.log.cluster import SCHEME
 from penstock.log.contract.topics import NO_LIMIT

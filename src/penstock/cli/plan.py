@@ -10,7 +10,7 @@ from penstock.cli.options import json_option
 from penstock.cli.terminal import print_json, print_table
 from penstock.errors import ConfigError
 from penstock.settings import Settings
-from penstock.sizes import to_bytes
+from penstock.values.sizes import to_bytes
 
 _KINDS = tuple(sizing.measured().cpu_seconds_per_million_records)
 

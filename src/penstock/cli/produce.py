@@ -18,7 +18,7 @@ from penstock.errors import SerdeError
 from penstock.log.base import Log, TopicInfo
 from penstock.log.produce import append, topic_types
 from penstock.serdes import JsonSerde, Serde, from_name
-from penstock.times import UNITS
+from penstock.values.times import UNITS
 
 _SHOWN_BAD_LINES = 5
 

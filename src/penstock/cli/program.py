@@ -19,8 +19,8 @@ import click
 from penstock.dsl.builder import StreamsBuilder
 from penstock.engine.shared.program import ProgramFile
 from penstock.errors import ConfigError, OldNameWarning, PenstockError
-from penstock.java_names import of_module
 from penstock.plan.topology import Topology
+from penstock.usage.java_names import of_module
 
 _DEFAULT_NAME = "topology"
 _NO_TOPOLOGY = f"end the program with {_DEFAULT_NAME} = builder.build(), or give its name, as in app.py:NAME"

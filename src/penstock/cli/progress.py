@@ -14,8 +14,8 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from penstock.cli.terminal import count, print_json, say, stderr
+from penstock.engine.shared.progress import Progress as Commit
 from penstock.log.open import open_log
-from penstock.progress import Progress as Commit
 
 if TYPE_CHECKING:  # the engine needs pyspark, which only `penstock run` may import
     from penstock.engine.operate.restores import RestoreProgress
@@ -59,7 +59,7 @@ class Backlog:
 def left_out(commit: Commit) -> str:
     """Summarise the records lost since the start.
 
-    >>> from penstock.losses import Loss
+    >>> from penstock.figures.losses import Loss
     >>> late = Loss("late-record-drop-total", "hourly", "expired-window", 7)
     >>> left_out(Commit("app", 0, 9, 9, 0, 0.1, (late, Loss("dropped-records-total", "daily", "null-key", 2))))
     '7 dropped as late, 2 dropped'

@@ -14,7 +14,7 @@ from penstock.cli.terminal import count, print_table, say
 from penstock.engine.commit.putting_aside import PuttingAside, Refused, Stuck
 from penstock.messages import show
 from penstock.query.application import checkpoint_of, open_stores
-from penstock.storage import open_storage
+from penstock.storage.opening import open_storage
 
 _SHOWN = 20
 """How many refused records are listed."""

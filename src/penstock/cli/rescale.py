@@ -19,7 +19,8 @@ from penstock.errors import ConfigError
 from penstock.log.open import open_log
 from penstock.query.application import checkpoint_of
 from penstock.settings import Settings
-from penstock.storage import Storage, open_storage
+from penstock.storage.base import Storage
+from penstock.storage.opening import open_storage
 
 
 @click.command(cls=Command, epilog=APPLICATION_HELP)

@@ -11,11 +11,11 @@ from penstock.cli.options import log_option, open_file_log
 from penstock.cli.state import APPLICATION_HELP, application_argument
 from penstock.cli.stopped import stopped
 from penstock.cli.terminal import count, print_table, say
-from penstock.durations import to_ms
 from penstock.engine.operate.reset import Plan, Reset, Target, Wanted
 from penstock.query.application import checkpoint_of
-from penstock.storage import open_storage
-from penstock.times import to_timestamp, wall_clock_ms
+from penstock.storage.opening import open_storage
+from penstock.values.durations import to_ms
+from penstock.values.times import to_timestamp, wall_clock_ms
 
 
 @click.command(cls=Command, epilog=APPLICATION_HELP)

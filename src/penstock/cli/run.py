@@ -28,15 +28,15 @@ from penstock.cli.program import PROGRAM_HELP, default_application_id, load_prog
 from penstock.cli.progress import Display, JsonDisplay, LineDisplay, LiveDisplay
 from penstock.cli.terminal import count, say, stderr
 from penstock.cli.ui import UI_PORT
-from penstock.durations import to_ms
+from penstock.engine.shared.progress import Progress
 from penstock.errors import ConfigError, PenstockError, SparkLostError
 from penstock.log.cluster import SCHEME
 from penstock.log.open import open_log
 from penstock.plan.topology import Topology
-from penstock.progress import Progress
 from penstock.query.guard import url_of
 from penstock.query.server import PORT, keep_port
 from penstock.settings import Settings
+from penstock.values.durations import to_ms
 from penstock.watch.server import check_installed
 
 if TYPE_CHECKING:  # importing pyspark takes long
@@ -172,7 +172,7 @@ def run(
         log_as_json()
     with Signals() as signals:
         topology = load_program(program)
-        logging.getLogger("penstock.losses").addHandler(logging.NullHandler())  # the display shows them
+        logging.getLogger("penstock.figures.losses").addHandler(logging.NullHandler())  # the display shows them
         given = {"application_id": application_id, **options}
         running = _Run(signals, _display(as_json, trigger, live, log_format), answers, program, options["config_file"])
         try:

@@ -13,7 +13,6 @@ import msgspec
 from penstock.cli.command import Command, Group
 from penstock.cli.options import LocalPath, json_option, log_of, log_option, read_by
 from penstock.cli.terminal import count, moment, print_json, print_table, readable, say
-from penstock.durations import to_ms
 from penstock.engine.shared.children import Child
 from penstock.errors import SerdeError
 from penstock.query.application import ApplicationStores, open_stores
@@ -22,6 +21,7 @@ from penstock.query.key_value import KeyValueView
 from penstock.query.rows import FILES, key_of, key_range, rows_of, written
 from penstock.query.stores import AnyView
 from penstock.query.view import View
+from penstock.values.durations import to_ms
 
 APPLICATION_HELP = """\b
 APPLICATION is the application's id, in the folder where it runs, or its

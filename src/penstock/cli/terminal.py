@@ -14,7 +14,7 @@ from rich.table import Table
 from penstock.cli.logs import logs_are_json
 from penstock.query.plain import CONTROL, as_json, literal, text_of
 from penstock.record import Windowed
-from penstock.times import moment
+from penstock.values.times import moment
 
 _log = logging.getLogger("penstock.cli")
 

@@ -17,12 +17,12 @@ from penstock.cli.options import (
     read_by,
 )
 from penstock.cli.terminal import count, moment, print_json, print_table, say, size, stderr
-from penstock.durations import to_ms
 from penstock.errors import CorruptDataError, PenstockError
 from penstock.log.base import Log, TopicInfo
 from penstock.log.contract.topics import NO_LIMIT
 from penstock.log.file.log import FileLog
-from penstock.sizes import to_bytes
+from penstock.values.durations import to_ms
+from penstock.values.sizes import to_bytes
 
 COMMANDS = {
     "cat": ("cat", "Show the records that are in a topic now: key and value, a record a line."),

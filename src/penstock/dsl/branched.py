@@ -6,18 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, overload
 
-from penstock.calls import refuse_result
 from penstock.dsl.functions import OfKeyValue
 from penstock.dsl.graph import K, V
 from penstock.dsl.stream import KEY_VALUE
 from penstock.errors import ConfigError, TopologyError
-from penstock.java_names import KafkaNames
 from penstock.messages import nearest
 from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, caller, check_type, refuse_unusable, user_function
 from penstock.plan.names import check_name, check_name_if_given
 from penstock.plan.options import Options, in_place_of, option, said_once
 from penstock.processor import RecordContext
+from penstock.usage.calls import refuse_result
+from penstock.usage.java_names import KafkaNames
 
 if TYPE_CHECKING:
     from penstock.dsl.kstream import KStream

@@ -15,7 +15,6 @@ from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized
 from penstock.dsl.processors import add_store
 from penstock.dsl.table_types import kept_where, table_types
-from penstock.durations import Duration
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.defaults import DEFAULT_KEY, DEFAULT_VALUE
@@ -23,6 +22,7 @@ from penstock.plan.functions import caller, check_topic
 from penstock.plan.sources import pattern_of
 from penstock.plan.timestamps import Timestamp, timestamp_of
 from penstock.plan.topology import Topology
+from penstock.values.durations import Duration
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

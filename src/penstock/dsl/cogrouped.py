@@ -14,10 +14,10 @@ from penstock.dsl.results import aggregated_type
 from penstock.dsl.windowed import checked_windows, node_type, windowed_key
 from penstock.dsl.windows import OwnWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 from penstock.errors import TopologyError
-from penstock.java_names import KafkaNames
 from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, caller
 from penstock.record import Windowed
+from penstock.usage.java_names import KafkaNames
 
 if TYPE_CHECKING:
     from penstock.dsl.grouped import KGroupedStream

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Generic, overload
 
 from penstock.dsl.graph import K2, V2, K, V
 from penstock.errors import ConfigError, TopologyError
-from penstock.offset_reset import AutoOffsetReset
 from penstock.plan.functions import caller
 from penstock.plan.names import check_name, check_name_if_given
 from penstock.plan.options import Options, in_place_of, option, said_once, types_given
 from penstock.plan.timestamps import Timestamp, timestamp_of
 from penstock.serdes import BYTES, Serde, of
-from penstock.timestamps import is_extractor
+from penstock.values.offset_reset import AutoOffsetReset
+from penstock.values.timestamps import is_extractor
 
 OffsetReset = str | AutoOffsetReset | datetime | timedelta
 """Where to start with a topic that has not been read yet."""

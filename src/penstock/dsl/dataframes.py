@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from penstock.dsl.graph import Handle
-from penstock.durations import Duration, to_ms
 from penstock.errors import TopologyError
 from penstock.messages import nearest, show
 from penstock.plan import names, nodes
@@ -14,7 +13,8 @@ from penstock.plan.dataframes import APPEND, CHANGE, MODES, UPSERT, FrameSource,
 from penstock.plan.functions import caller, check_topic
 from penstock.plan.names import check_name
 from penstock.serdes import Serde, of
-from penstock.times import unit_named
+from penstock.values.durations import Duration, to_ms
+from penstock.values.times import unit_named
 
 _FILES = ("parquet", "orc", "csv", "json", "text", "avro")
 """Formats of plain files, whose rows nobody can change."""

@@ -9,7 +9,6 @@ from penstock.dsl.deduplicated import Deduplicated
 from penstock.dsl.graph import Handle
 from penstock.dsl.results import said_type
 from penstock.dsl.stream import KEY_VALUE, repartition_node
-from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError
 from penstock.plan import names, nodes
 from penstock.plan.fields import Field, field
@@ -17,6 +16,7 @@ from penstock.plan.functions import UserFunction, caller, check_topic, user_func
 from penstock.plan.node import Node, StoreSpec
 from penstock.serdes import INT, JSON, Serde
 from penstock.serdes.pair import PairSerde
+from penstock.values.durations import Duration, to_ms
 
 Selector = Callable[..., Any] | str
 

@@ -11,12 +11,12 @@ from penstock.dsl.graph import Graph, K, V
 from penstock.dsl.materialized import Materialized
 from penstock.dsl.table_types import kept_where, table_types
 from penstock.errors import TopologyError
-from penstock.java_names import KafkaNames
 from penstock.plan import names, nodes
 from penstock.plan.defaults import DEFAULT_KEY, DEFAULT_VALUE
 from penstock.plan.functions import caller, check_topic
 from penstock.plan.processors import checked_builder, processor_function
 from penstock.plan.timestamps import Timestamp, timestamp_of
+from penstock.usage.java_names import KafkaNames
 
 
 class GlobalSources(KafkaNames):

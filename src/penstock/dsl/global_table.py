@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Generic
 
 from penstock.dsl.graph import K, V, shown
-from penstock.java_names import KafkaNames
 from penstock.plan import nodes
 from penstock.serdes import Serde
+from penstock.usage.java_names import KafkaNames
 
 
 class GlobalKTable(KafkaNames, Generic[K, V]):

@@ -15,13 +15,13 @@ from penstock.dsl.stream import repartition_node
 from penstock.dsl.windowed import SessionWindowedKStream, TimeWindowedKStream, checked_windows
 from penstock.dsl.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 from penstock.errors import ConfigError
-from penstock.java_names import KafkaNames
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller, user_function
 from penstock.plan.node import Node
 from penstock.processor import RecordContext
 from penstock.record import Windowed
 from penstock.serdes import INT, Serde
+from penstock.usage.java_names import KafkaNames
 
 
 class KGroupedStream(KafkaNames, Generic[K, V]):

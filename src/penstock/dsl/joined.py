@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.durations import Duration, to_ms
 from penstock.errors import TopologyError
 from penstock.plan.functions import caller
 from penstock.plan.names import check_name, check_name_if_given
 from penstock.plan.options import Options, in_place_of, option, said_once, types_given
 from penstock.plan.sinks import Partitioner, partitioner_of
 from penstock.serdes import Serde, of
+from penstock.values.durations import Duration, to_ms
 
 
 @dataclass(frozen=True)

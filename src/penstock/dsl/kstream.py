@@ -20,13 +20,13 @@ from penstock.dsl.results import agreed
 from penstock.dsl.stateless import StatelessSteps
 from penstock.dsl.stream import KEY_VALUE, repartition_node
 from penstock.dsl.stream_joins import StreamJoins
-from penstock.durations import Duration
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller, check_type, user_function
 from penstock.plan.options import in_place_of
 from penstock.plan.sinks import Partitioner, TopicSelector, partitioner_of, sink_node
 from penstock.processor import RecordContext
+from penstock.values.durations import Duration
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

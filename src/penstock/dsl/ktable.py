@@ -18,7 +18,6 @@ from penstock.dsl.results import Annotated, annotated, key_type, value_type
 from penstock.dsl.stream import KEY_VALUE, VALUE
 from penstock.dsl.suppressed import Suppressed
 from penstock.dsl.table_joins import TableJoins
-from penstock.durations import Duration
 from penstock.errors import ConfigError, TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, caller, user_function
@@ -29,6 +28,7 @@ from penstock.plan.passes.closing import window_wait
 from penstock.plan.processors import transformer_function
 from penstock.processor import RecordContext
 from penstock.serdes import Serde
+from penstock.values.durations import Duration
 
 if TYPE_CHECKING:
     from penstock.dsl.grouped import KGroupedTable

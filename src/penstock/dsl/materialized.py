@@ -16,7 +16,6 @@ from penstock.dsl.store_builder import (
     own_spec,
 )
 from penstock.dsl.stores import Stores
-from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError
 from penstock.plan.functions import UserFunction, check_type
 from penstock.plan.names import check_name
@@ -24,6 +23,7 @@ from penstock.plan.node import NONE_KEPT
 from penstock.plan.options import Options, in_place_of, option, types_given
 from penstock.plan.store_suppliers import DslStoreSuppliers
 from penstock.serdes import Serde, of
+from penstock.values.durations import Duration, to_ms
 
 VERSIONED = ("versioned", "versioned_in_memory")
 KINDS = ("persistent", "in_memory", *VERSIONED)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.calls import refuse_result
-from penstock.locations import folder
+from penstock.files.locations import folder
 from penstock.plan.functions import check_type, user_function
 from penstock.plan.names import check_name, check_name_if_given
 from penstock.plan.options import Options, option
 from penstock.processor import RecordContext
+from penstock.usage.calls import refuse_result
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from penstock.plan.names import check_name, check_name_if_given
 from penstock.plan.options import Options, in_place_of, named_first, option, said_once, types_given
 from penstock.plan.sinks import Partitioner, partitioner_of
 from penstock.serdes import Serde, of
-from penstock.topic_names import MOST_PARTITIONS
+from penstock.values.topic_names import MOST_PARTITIONS
 
 
 @dataclass(frozen=True)

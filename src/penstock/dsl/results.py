@@ -7,11 +7,11 @@ import inspect
 from collections.abc import AsyncIterable, Callable, Generator, Iterable
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 
-from penstock.calls import refuse_result
 from penstock.errors import ConfigError, TopologyError
 from penstock.plan.defaults import DEFAULT_KEY, DEFAULT_VALUE, left_open
 from penstock.plan.functions import UserFunction
 from penstock.serdes import UNSAID, Serde, WindowedSerde, of, plain_type
+from penstock.usage.calls import refuse_result
 
 
 class Annotated(NamedTuple):

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
-from penstock.calls import why_store_unusable
-from penstock.durations import to_ms
 from penstock.errors import ConfigError, TopologyError
 from penstock.plan.functions import caller, refuse_unusable
 from penstock.plan.names import check_name
 from penstock.plan.node import ROWS, StoreSpec
 from penstock.serdes import Serde
+from penstock.usage.calls import why_store_unusable
+from penstock.values.durations import to_ms
 
 
 @runtime_checkable

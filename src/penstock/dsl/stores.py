@@ -13,13 +13,13 @@ from penstock.dsl.store_builder import (
     WindowStoreSupplier,
     own_shape,
 )
-from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError
-from penstock.java_names import KafkaNames
 from penstock.messages import show
 from penstock.plan.functions import check_flag
 from penstock.plan.names import check_name
 from penstock.serdes import of
+from penstock.usage.java_names import KafkaNames
+from penstock.values.durations import Duration, to_ms
 
 
 class Stores(KafkaNames):

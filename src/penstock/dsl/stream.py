@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic
 
 from penstock.dsl.graph import Graph, Handle, K, V, html_of, shown
-from penstock.java_names import KafkaNames
 from penstock.plan import nodes
 from penstock.plan.functions import UserFunction, caller
 from penstock.plan.node import Node
 from penstock.serdes import Serde
+from penstock.usage.java_names import KafkaNames
 
 if TYPE_CHECKING:
     from penstock.dsl.kstream import KStream

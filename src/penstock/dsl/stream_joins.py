@@ -9,13 +9,13 @@ from penstock.dsl.global_table import GlobalKTable
 from penstock.dsl.graph import K2, V2, Handle, K, R, StreamHandle, V
 from penstock.dsl.joined import Joined, TableOptions
 from penstock.dsl.stream import Stream, repartition_node
-from penstock.durations import Duration
 from penstock.errors import TopologyError
 from penstock.messages import show
 from penstock.plan import nodes
 from penstock.plan.functions import caller
 from penstock.plan.node import Node
 from penstock.serdes import Serde
+from penstock.values.durations import Duration
 
 if TYPE_CHECKING:
     from penstock.dsl.kstream import KStream

@@ -10,13 +10,13 @@ from penstock.dsl.joined import TableJoined
 from penstock.dsl.joins import METHODS, join_tables, join_tables_by_foreign_key
 from penstock.dsl.materialized import Materialized, kept_as
 from penstock.errors import ConfigError, TopologyError
-from penstock.java_names import KafkaNames
 from penstock.plan import nodes
 from penstock.plan.functions import caller
 from penstock.plan.node import Node
 from penstock.plan.options import in_place_of, said_once
 from penstock.plan.sinks import Partitioner
 from penstock.serdes import Serde
+from penstock.usage.java_names import KafkaNames
 
 if TYPE_CHECKING:
     from penstock.dsl.ktable import KTable

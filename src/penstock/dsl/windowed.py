@@ -21,7 +21,6 @@ from penstock.dsl.windows import (
     Windows,
 )
 from penstock.errors import ConfigError, TopologyError
-from penstock.java_names import KafkaNames
 from penstock.plan import names, nodes
 from penstock.plan.functions import caller
 from penstock.plan.own_windows import ends_of_windows, own_windows_of, refuse_ignored
@@ -29,6 +28,7 @@ from penstock.processor import RecordContext
 from penstock.record import Windowed
 from penstock.serdes import INT, Serde, SessionWindowedSerde, TimeWindowedSerde, WindowedSerde
 from penstock.serdes.nullable import NullableSerde
+from penstock.usage.java_names import KafkaNames
 
 if TYPE_CHECKING:
     from penstock.dsl.grouped import KGroupedStream

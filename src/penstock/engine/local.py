@@ -21,7 +21,7 @@ from penstock.plan.topology import Topology
 from penstock.settings import Settings
 from penstock.state.interface import IsolationLevel
 from penstock.state.restoring import StateRestoreListener
-from penstock.storage import Storage
+from penstock.storage.base import Storage
 
 if TYPE_CHECKING:
     from penstock.query.application import ApplicationStores

@@ -9,7 +9,7 @@ from penstock.log.contract.reader import Reader
 from penstock.log.contract.topics import TopicInfo, Topics
 from penstock.log.contract.writer import Writer
 from penstock.log.records import Records
-from penstock.storage import Storage
+from penstock.storage.base import Storage
 
 __all__ = ["Log", "Records", "TopicInfo"]
 

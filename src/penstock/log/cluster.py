@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlencode
 
-from penstock.connections import is_elsewhere, option_text, options_found
-from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError
-from penstock.masking import MASK, SECRET_NAME
-from penstock.signatures import telling
+from penstock.usage.signatures import telling
+from penstock.values.connections import is_elsewhere, option_text, options_found
+from penstock.values.durations import Duration, to_ms
+from penstock.values.masking import MASK, SECRET_NAME
 
 SCHEME = "kafka://"
 _VARIABLE = "PENSTOCK_KAFKA_"

@@ -21,8 +21,8 @@ from penstock.log.schema import serdes_of
 from penstock.messages import describe
 from penstock.record import ConsumerRecord
 from penstock.serdes import Serde, of
-from penstock.signatures import telling
-from penstock.topic_names import check_topic_name
+from penstock.usage.signatures import telling
+from penstock.values.topic_names import check_topic_name
 
 Decode = Callable[[Serde, Binary], list[Any]]
 Range = tuple[int, int]

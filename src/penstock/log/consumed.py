@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 
 from penstock.arrays import is_too_large
-from penstock.batch import HEADERS
+from penstock.columns.batch import HEADERS
 from penstock.errors import ConfigError, SerdeError
 from penstock.log.base import Log
 from penstock.log.records import Records, gathered

@@ -16,7 +16,7 @@ from penstock.log.contract.reader import check_start, reach
 from penstock.log.contract.topics import TopicInfo, check_topic, check_trim
 from penstock.log.contract.writer import Segment, SegmentWriter, removed_meanwhile
 from penstock.log.records import Records, offsets_from
-from penstock.storage import FileRef
+from penstock.storage.base import FileRef
 
 
 class MemoryLog(Log):

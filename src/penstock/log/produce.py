@@ -28,9 +28,9 @@ from penstock.log.strange_times import tell_of_strange_times
 from penstock.log.tables import Chosen, reader_of, small
 from penstock.messages import show
 from penstock.serdes import JSON, STR, Serde, fits, from_name, of
-from penstock.signatures import telling
-from penstock.times import unit_named
-from penstock.topic_names import check_topic_name
+from penstock.usage.signatures import telling
+from penstock.values.times import unit_named
+from penstock.values.topic_names import check_topic_name
 
 
 @telling

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Binary, IntArray, spans
-from penstock.batch import HEADERS, no_headers
-from penstock.rows import Rows, if_absent, joined
+from penstock.columns.batch import HEADERS, no_headers
+from penstock.columns.rows import Rows, if_absent, joined
 
 SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.int64())])
 SCHEMA_WITH_HEADERS = SCHEMA.append(pa.field("headers", HEADERS))

@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Binary, IntArray, is_too_large
-from penstock.batch import HEADERS, why_no_headers
+from penstock.columns.batch import HEADERS, why_no_headers
 from penstock.errors import ConfigError, SerdeError
 from penstock.log.records import Records, gathered
 from penstock.messages import describe, show
 from penstock.record import as_row
 from penstock.serdes import Serde
-from penstock.times import UNITS, Unit, to_timestamp
+from penstock.values.times import UNITS, Unit, to_timestamp
 
 BATCH_ROWS = 32_768
 BATCH_BYTES = 32 << 20

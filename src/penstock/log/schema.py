@@ -19,8 +19,8 @@ from penstock.log.contract.topics import TopicInfo
 from penstock.log.open import opened
 from penstock.serdes import Serde, from_name
 from penstock.serdes.row import PLAIN, ColumnSerde, RowSerde, serde_of_column
-from penstock.signatures import telling
-from penstock.topic_names import check_topic_name
+from penstock.usage.signatures import telling
+from penstock.values.topic_names import check_topic_name
 
 PARTS = ("key", "value")
 _SPARK = b"spark"

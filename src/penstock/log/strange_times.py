@@ -7,7 +7,7 @@ import logging
 import numpy as np
 
 from penstock.arrays import IntArray
-from penstock.times import UNITS, moment
+from penstock.values.times import UNITS, moment
 
 _log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import Binary, IntArray, nulls
-from penstock.batch import HEADERS
-from penstock.columns import from_arrow
+from penstock.columns.batch import HEADERS
+from penstock.columns.column import from_arrow
 from penstock.errors import ConfigError, SerdeError
 from penstock.log.contract.topics import TopicInfo
 from penstock.log.records import Records
@@ -22,7 +22,7 @@ from penstock.log.schema import packed
 from penstock.serdes import BYTES, FLOAT, INT, JSON, STR, Serde, json_columns
 from penstock.serdes.json_types import plain
 from penstock.serdes.row import plain_serde
-from penstock.times import UNITS, Unit, parsed, unit_named
+from penstock.values.times import UNITS, Unit, parsed, unit_named
 
 _ARROW_TYPES = {INT.name: pa.int64(), FLOAT.name: pa.float64(), STR.name: pa.string(), BYTES.name: pa.binary()}
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")

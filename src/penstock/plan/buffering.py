@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar, cast
 
-from penstock.durations import MAX_MS, Duration, to_ms
 from penstock.errors import ConfigError
 from penstock.plan.names import check_name
 from penstock.plan.options import Options, option, same_kind
-from penstock.sizes import to_bytes
+from penstock.values.durations import MAX_MS, Duration, to_ms
+from penstock.values.sizes import to_bytes
 
 EMIT_EARLY = "emit_early"
 SHUT_DOWN = "shut_down"

@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import Any, Self
 
 from penstock.errors import TopologyError
-from penstock.java_names import KafkaNames
-from penstock.offset_reset import AutoOffsetReset
 from penstock.plan import nodes
 from penstock.plan.defaults import DEFAULT_KEY, DEFAULT_VALUE, left_open
 from penstock.plan.functions import caller, check_type
@@ -20,6 +18,8 @@ from penstock.plan.sources import pattern_of
 from penstock.plan.timestamps import timestamp_of
 from penstock.processor import FixedKeyProcessor
 from penstock.serdes import Serde, of
+from penstock.usage.java_names import KafkaNames
+from penstock.values.offset_reset import AutoOffsetReset
 
 
 class Declarations(KafkaNames):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError
 from penstock.messages import nearest, show
 from penstock.plan.windows_base import Windows
 from penstock.record import Window
-from penstock.window_ends import WEEKDAYS, Calendar, WindowEnds
+from penstock.values.durations import Duration, to_ms
+from penstock.values.window_ends import WEEKDAYS, Calendar, WindowEnds
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from penstock.serdes.nullable import NullableSerde
 from penstock.serdes.pair import PairSerde
 from penstock.serdes.registry import RegistrySerde, SchemaRegistry
 from penstock.settings import Settings
-from penstock.timestamps import READY, is_extractor
+from penstock.values.timestamps import READY, is_extractor
 
 DEFAULT_KEY: Serde = copy(STR)
 """The type of keys if the user gives none: text, unless the settings name another type. Recognised by identity."""

@@ -10,7 +10,7 @@ from penstock.errors import TopologyError
 from penstock.plan.functions import UserFunction, caller
 from penstock.serdes import Serde
 from penstock.serdes.json import JsonSerde
-from penstock.times import UNITS, Unit, parsed
+from penstock.values.times import UNITS, Unit, parsed
 
 JSON_TYPES = frozenset((dict, list, str, int, float, bool, type(None)))
 """The types that plain JSON decodes to; their attributes are not fields."""

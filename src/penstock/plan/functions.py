@@ -9,15 +9,15 @@ from functools import partial
 from types import FunctionType
 from typing import Any, NamedTuple
 
-from penstock.callers import caller as caller
-from penstock.callers import is_own_file as is_own_file
-from penstock.callers import is_same_call as is_same_call
-from penstock.calls import why_unusable
 from penstock.errors import ConfigError, TopologyError
 from penstock.messages import show
 from penstock.serdes import Serde
-from penstock.signatures import telling
-from penstock.topic_names import check_topic_name
+from penstock.usage.callers import caller as caller
+from penstock.usage.callers import is_own_file as is_own_file
+from penstock.usage.callers import is_same_call as is_same_call
+from penstock.usage.calls import why_unusable
+from penstock.usage.signatures import telling
+from penstock.values.topic_names import check_topic_name
 
 _ROW_BY_ROW = ("flat_map", "flat_map_values", "reduce", "aggregate", "timestamp")
 _ITERATED = ("flat_map", "flat_map_values")

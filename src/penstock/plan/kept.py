@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.window_ends import Sized, WindowEnds
+from penstock.values.window_ends import Sized, WindowEnds
 
 
 @dataclass(frozen=True)

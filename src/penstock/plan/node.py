@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
-from penstock.offset_reset import AutoOffsetReset
 from penstock.plan.aggregation import Aggregation
 from penstock.plan.columns import BOTH, Columns, columns_of
 from penstock.plan.dataframes import Outside
@@ -22,6 +21,7 @@ from penstock.plan.own_windows import AnyWindows
 from penstock.plan.timestamps import Extractor
 from penstock.plan.windows import JoinWindows
 from penstock.serdes import Serde
+from penstock.values.offset_reset import AutoOffsetReset
 
 ROWS, NONE_KEPT = "rows", "none kept"
 

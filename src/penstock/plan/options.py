@@ -9,10 +9,10 @@ from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast
 
 from penstock.errors import ConfigError, TopologyError
-from penstock.java_names import KafkaNames
 from penstock.plan.functions import caller, check_type
 from penstock.serdes import Serde, of
-from penstock.signatures import telling
+from penstock.usage.java_names import KafkaNames
+from penstock.usage.signatures import telling
 
 P = ParamSpec("P")
 R = TypeVar("R")

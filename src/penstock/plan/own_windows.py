@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from penstock.calls import why_unusable
-from penstock.durations import to_ms
 from penstock.errors import ConfigError, TopologyError
-from penstock.java_names import snake_case
 from penstock.messages import show
 from penstock.plan.calendar_windows import CalendarWindows
 from penstock.plan.functions import UserFunction, accepts, caller
 from penstock.plan.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from penstock.plan.windows_base import Windows
-from penstock.window_ends import Calendar, OfProgram, Sized, WindowEnds
+from penstock.usage.calls import why_unusable
+from penstock.usage.java_names import snake_case
+from penstock.values.durations import to_ms
+from penstock.values.window_ends import Calendar, OfProgram, Sized, WindowEnds
 
 _ASKED = ("windows_for", "size", "grace_period")
 """Members that Penstock uses of a class of windows."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from penstock.calls import why_methods_unusable
 from penstock.errors import TopologyError
 from penstock.messages import show
 from penstock.plan.functions import UserFunction, accepts, caller, refuse_unusable
@@ -16,6 +15,7 @@ from penstock.plan.node import StoreSpec
 from penstock.processor import Processor, ProcessorContext
 from penstock.record import Record
 from penstock.serdes import BYTES
+from penstock.usage.calls import why_methods_unusable
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.callers import caller, warn_caller
 from penstock.errors import PenstockWarning, TopologyError
 from penstock.plan.node import Node
 from penstock.plan.rewriting import matching
+from penstock.usage.callers import caller, warn_caller
 
 
 def pattern_of(topic: Any) -> str | None:

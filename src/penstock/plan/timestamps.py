@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from penstock.calls import why_methods_unusable
 from penstock.errors import ConfigError, TopologyError
 from penstock.plan.fields import time_field
 from penstock.plan.functions import UserFunction, caller, user_function
 from penstock.serdes import Serde
-from penstock.times import unit_named
-from penstock.timestamps import InvalidTimestampExtractor, TimestampExtractor, WallclockTimestampExtractor, is_extractor
+from penstock.usage.calls import why_methods_unusable
+from penstock.values.times import unit_named
+from penstock.values.timestamps import (
+    InvalidTimestampExtractor,
+    TimestampExtractor,
+    WallclockTimestampExtractor,
+    is_extractor,
+)
 
 Timestamp = (
     Callable[[Any], int | datetime]

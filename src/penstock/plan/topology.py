@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.durations import Duration
     from penstock.engine.batch.result import BatchResult
     from penstock.engine.operate.lifecycle import StateListener, UncaughtExceptionHandler
     from penstock.engine.running.streams import Streams
+    from penstock.engine.shared.progress import Progress
     from penstock.log.base import Log
     from penstock.log.cluster import Kafka
-    from penstock.progress import Progress
     from penstock.settings import Settings, SettingsArguments
     from penstock.state.restoring import StateRestoreListener
+    from penstock.values.durations import Duration
 
 _FORMATS = ("text", "mermaid")
 

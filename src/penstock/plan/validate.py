@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.durations import MAX_MS
 from penstock.errors import ConfigError, TopologyError
 from penstock.plan import nodes
 from penstock.plan.functions import UserFunction, is_same_call
@@ -14,7 +13,8 @@ from penstock.plan.physical import SubTopology
 from penstock.plan.sources import check_patterns
 from penstock.plan.topic_types import check_types_of_topics
 from penstock.plan.windows import SessionWindows, SlidingWindows
-from penstock.topic_names import check_topic_name
+from penstock.values.durations import MAX_MS
+from penstock.values.topic_names import check_topic_name
 
 
 def validate(declared: Sequence[Node], facts: TableFacts, subs: Sequence[SubTopology]) -> None:

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import ClassVar, Self
 
-from penstock.callers import warn_caller
-from penstock.durations import MAX_MS, Duration, to_ms, to_signed_ms
 from penstock.errors import ConfigError, OldNameWarning
-from penstock.java_names import KafkaNames
+from penstock.usage.callers import warn_caller
+from penstock.usage.java_names import KafkaNames
+from penstock.values.durations import MAX_MS, Duration, to_ms, to_signed_ms
 
 DEFAULT_MAINTAIN_MS = 24 * 60 * 60 * 1000
 """How long windows are kept for which neither a grace period nor ``until`` was given, as before KIP-328."""

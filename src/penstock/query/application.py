@@ -6,11 +6,10 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from penstock.durations import Duration, to_ms
 from penstock.engine.task.live import LiveTasks
 from penstock.engine.task.questions import TasksElsewhere
 from penstock.errors import ConfigError, PenstockError
-from penstock.locations import checkpoint_place, scheme_of
+from penstock.files.locations import checkpoint_place, scheme_of
 from penstock.query.answers import StateQueryResult, answered
 from penstock.query.commits import Commits, StoredCommits, StoreShape
 from penstock.query.committed import CommittedStore
@@ -20,7 +19,8 @@ from penstock.query.typed import StateQueryRequest
 from penstock.serdes import Serde, of
 from penstock.settings import Settings, StateSettings
 from penstock.state.interface import IsolationLevel
-from penstock.storage import open_storage
+from penstock.storage.opening import open_storage
+from penstock.values.durations import Duration, to_ms
 
 
 class ApplicationStores:

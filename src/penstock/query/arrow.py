@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.arrays import binary
-from penstock.batch import HEADERS, header_list
+from penstock.columns.batch import HEADERS, header_list
 from penstock.serdes import BYTES, Serde
 from penstock.serdes.arrow_columns import TIME, column_of, column_type, times_of
 from penstock.state.columns.headers import headers_of

@@ -9,7 +9,7 @@ from penstock.engine.shared.manifest import Manifest, Manifests
 from penstock.plan.topology import Topology
 from penstock.query.commits import no_commit
 from penstock.settings import Settings
-from penstock.storage import Storage
+from penstock.storage.base import Storage
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from penstock.errors import ConfigError
 from penstock.messages import show
 from penstock.plan.topology import Topology
 from penstock.serdes import Serde, from_name
-from penstock.storage import Storage
+from penstock.storage.base import Storage
 
 _SETTLED_SECONDS = 0.05
 """For how long after a change a folder's modification time may miss further changes."""

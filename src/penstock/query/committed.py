@@ -18,11 +18,11 @@ from typing import Self
 
 from rocksdict import Cache
 
-from penstock import temporary
 from penstock.engine.shared.formats import made_from
 from penstock.engine.shared.layout import TaskId
 from penstock.engine.shared.manifest import Manifest, TaskEntry
 from penstock.errors import CorruptDataError, StoreError
+from penstock.files import temporary
 from penstock.query.commits import Commits, Committing, OwnCommits, StoreShape
 from penstock.query.position import Position
 from penstock.query.stores import AnyView, view_of

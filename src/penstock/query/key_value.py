@@ -8,7 +8,6 @@ from operator import itemgetter
 from typing import Any
 
 from penstock.arrays import without_last
-from penstock.durations import MAX_MS
 from penstock.query.answers import Answers
 from penstock.query.arrow import TableShape
 from penstock.query.dicts import ALL_ROWS, Choice, row
@@ -28,6 +27,7 @@ from penstock.serdes import Serde
 from penstock.state.columns.headers import headers_of
 from penstock.state.kinds.held import unpack
 from penstock.state.transactional import after_prefix
+from penstock.values.durations import MAX_MS
 
 _TABLE = TableShape(("key",), ("value", "timestamp"))
 

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from penstock import metrics
 from penstock.engine.shared.layout import TaskId
+from penstock.figures import metrics
 from penstock.plan import nodes
 from penstock.query.checkpoint import Checkpoint
 from penstock.query.committed import committed_stores

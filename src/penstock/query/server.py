@@ -21,7 +21,6 @@ from urllib.parse import unquote_to_bytes
 import pyarrow as pa
 import pyarrow.ipc as ipc
 
-from penstock.durations import to_ms
 from penstock.errors import ConfigError, PenstockError, SerdeError
 from penstock.query.application import ApplicationStores
 from penstock.query.bounded import BACKLOG, bounded_protocol
@@ -34,6 +33,7 @@ from penstock.query.rows import key_of, rows_of
 from penstock.query.stores import AnyView, view_of
 from penstock.query.versions import Pinned
 from penstock.state.interface import IsolationLevel
+from penstock.values.durations import to_ms
 
 if TYPE_CHECKING:
     from starlette.requests import Request

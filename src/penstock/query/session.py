@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.durations import MAX_MS
 from penstock.query.answers import Answer, Answers
 from penstock.query.arrow import TableShape
 from penstock.query.dicts import ALL_ROWS, Choice, row
@@ -14,7 +13,8 @@ from penstock.query.versions import Version
 from penstock.query.view import View
 from penstock.record import AggregationWithHeaders, Record, SessionKey, Windowed
 from penstock.state.columns.headers import headers_of
-from penstock.times import Time, bound
+from penstock.values.durations import MAX_MS
+from penstock.values.times import Time, bound
 
 _TABLE = TableShape(("key", "window_start", "window_end"), ("value",))
 

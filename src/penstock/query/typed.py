@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from penstock.durations import MAX_MS
 from penstock.errors import ConfigError
 from penstock.messages import show
 from penstock.query.position import PositionBound
 from penstock.state.interface import IsolationLevel
-from penstock.times import Time
+from penstock.values.durations import MAX_MS
+from penstock.values.times import Time
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from heapq import merge
 from operator import itemgetter
 from typing import Any
 
-from penstock.durations import MAX_MS
 from penstock.query.answers import Answers
 from penstock.query.arrow import TableShape
 from penstock.query.dicts import ALL_ROWS, Choice, row
@@ -16,7 +15,8 @@ from penstock.query.versions import Version
 from penstock.query.view import View
 from penstock.state.kinds.versioned.store import VersionRow
 from penstock.state.shapes import VersionedRecord
-from penstock.times import Time, bound
+from penstock.values.durations import MAX_MS
+from penstock.values.times import Time, bound
 
 _TABLE = TableShape(("key",), ("value", "valid_from", "valid_to"))
 

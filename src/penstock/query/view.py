@@ -9,7 +9,6 @@ from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
-from penstock.durations import MAX_MS
 from penstock.errors import ConfigError, StoreError
 from penstock.messages import show
 from penstock.notebooks import html_rows
@@ -22,7 +21,8 @@ from penstock.query.typed import Query, QueryConfig, StateQueryRequest
 from penstock.query.versions import Live, OnePartition, Pinned, Source, Version, partition_of
 from penstock.state.columns.headers import headers_of
 from penstock.state.interface import IsolationLevel
-from penstock.times import Time, bound
+from penstock.values.durations import MAX_MS
+from penstock.values.times import Time, bound
 
 T = TypeVar("T")
 

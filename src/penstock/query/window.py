@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.durations import MAX_MS
 from penstock.errors import ConfigError
 from penstock.query.answers import Answer, Answers
 from penstock.query.arrow import TableShape
@@ -22,7 +21,8 @@ from penstock.query.versions import Version
 from penstock.query.view import View, at_most
 from penstock.record import ValueTimestampHeaders, Windowed
 from penstock.state.columns.headers import headers_of
-from penstock.times import Time, bound
+from penstock.values.durations import MAX_MS
+from penstock.values.times import Time, bound
 
 _TABLE = TableShape(("key", "window_start", "window_end"), ("value", "timestamp"))
 

@@ -12,17 +12,17 @@ from typing import Annotated, Any, NewType, Union, get_args, get_origin
 
 import pyarrow as pa
 
-from penstock.callers import caller
-from penstock.calls import why_methods_unusable
 from penstock.errors import ConfigError, SerdeError
-from penstock.java_names import KafkaNames
 from penstock.serdes.base import Serde
 from penstock.serdes.json import JsonSerde, UnsaidSerde
 from penstock.serdes.kafka import from_kafkas_name
 from penstock.serdes.primitives import BYTES, FLOAT, INT, STR
 from penstock.serdes.row import RowSerde, serde_of_type
 from penstock.serdes.windowed import SessionWindowedSerde, TimeWindowedSerde, WindowedSerde
-from penstock.window_ends import ends_named
+from penstock.usage.callers import caller
+from penstock.usage.calls import why_methods_unusable
+from penstock.usage.java_names import KafkaNames
+from penstock.values.window_ends import ends_named
 
 __all__ = [
     "BYTES",

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import Binary
-from penstock.durations import MAX_MS
 from penstock.serdes.arrow_types import arrow_type
 from penstock.serdes.base import Serde
 from penstock.serdes.json import JsonSerde
 from penstock.serdes.row import PLAIN, ColumnSerde, RowSerde
 from penstock.serdes.windowed import WindowedSerde
+from penstock.values.durations import MAX_MS
 
 NO_TIME = -1
 """The timestamp of rows whose store has none."""

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.arrays import EMPTY_INTS, Binary, IntArray, binary
-from penstock.calls import close
 from penstock.errors import SerdeError
 from penstock.messages import show
+from penstock.usage.calls import close
 
 
 class Serde(ABC):

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import EMPTY_INTS, Binary, BoolArray, IntArray, binary, spans
-from penstock.calls import close
 from penstock.errors import ConfigError, SerdeError
 from penstock.messages import describe, show
 from penstock.serdes.arrow_types import arrow_type
@@ -21,6 +20,7 @@ from penstock.serdes.base import Serde
 from penstock.serdes.json_fields import Finder, finder_of, unknown_fields_of
 from penstock.serdes.json_keys import all_distinct, check_keys, may_hold_other_keys
 from penstock.serdes.non_finite import may_hold_floats, with_floats, with_text
+from penstock.usage.calls import close
 
 
 class JsonSerde(Serde):

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.errors import ConfigError, SerdeError
-from penstock.java_names import KafkaNames
 from penstock.messages import show
 from penstock.serdes.base import Serde
 from penstock.serdes.kafka_lists import ListSerde
 from penstock.serdes.primitives import BYTES, FLOAT, INT, STR
+from penstock.usage.java_names import KafkaNames
 
 
 class _Packed(Serde):

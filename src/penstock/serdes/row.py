@@ -9,7 +9,6 @@ import msgspec
 import pyarrow as pa
 
 from penstock.arrays import Binary, binary
-from penstock.calls import close
 from penstock.errors import SerdeError
 from penstock.messages import describe, show
 from penstock.serdes import json_columns
@@ -18,6 +17,7 @@ from penstock.serdes.json import JsonSerde
 from penstock.serdes.json_types import Float, as_float, plain, python_type, stored
 from penstock.serdes.json_values import writer
 from penstock.serdes.primitives import BYTES, FLOAT, INT, STR
+from penstock.usage.calls import close
 
 
 class RowSerde(JsonSerde):

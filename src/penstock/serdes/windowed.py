@@ -13,7 +13,7 @@ from penstock.arrays import Binary, IntArray, fixed_binary, last_numbers, withou
 from penstock.errors import SerdeError
 from penstock.record import Windowed
 from penstock.serdes.base import Serde
-from penstock.window_ends import ends_of
+from penstock.values.window_ends import ends_of
 
 
 class WindowedSerde(Serde):

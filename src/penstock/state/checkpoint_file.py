@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from penstock.plain_files import read_plain
+from penstock.files.plain_files import read_plain
 from penstock.state.interface import TopicPartition
-from penstock.storage import replace_file
+from penstock.storage.base import replace_file
 
 NAME = ".checkpoint"
 _VERSION = "0"

@@ -36,7 +36,7 @@ from penstock.state.at_disk import at_disk
 from penstock.state.database_options import database_options
 from penstock.state.folder_lock import in_use
 from penstock.state.inventory import DamagedStateError, Inventory, distrust, ref_of, write_inventory
-from penstock.storage import FileRef, cannot_write
+from penstock.storage.base import FileRef, cannot_write
 
 _log = logging.getLogger(__name__)
 

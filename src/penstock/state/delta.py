@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.ipc as ipc
 
+from penstock.files.untrusted import ArrowFile
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.transactional import ChangeSet
-from penstock.untrusted import ArrowFile
 
 _AT_ONCE = 65_536  # rows: their compressed or decompressed form is in memory as well
 _OPTIONS = ipc.IpcWriteOptions(compression="lz4")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from penstock.errors import StoreError
-from penstock.plain_files import open_plain
-from penstock.storage import cannot_write
+from penstock.files.plain_files import open_plain
+from penstock.storage.base import cannot_write
 
 
 class FolderLock:

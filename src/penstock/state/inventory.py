@@ -17,8 +17,8 @@ import msgspec
 import xxhash
 
 from penstock.errors import CorruptDataError, StoreError
-from penstock.plain_files import kind_of, read_plain
-from penstock.storage import FileRef, checksum, map_file, replace_file, seal, unseal
+from penstock.files.plain_files import kind_of, read_plain
+from penstock.storage.base import FileRef, checksum, map_file, replace_file, seal, unseal
 
 NAME = "penstock.inventory"
 _CURRENT = "CURRENT"

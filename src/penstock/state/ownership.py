@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from penstock.errors import CorruptDataError
-from penstock.plain_files import read_plain, remove_tree
-from penstock.storage import replace_file, seal, unseal
+from penstock.files.plain_files import read_plain, remove_tree
+from penstock.storage.base import replace_file, seal, unseal
 
 _log = logging.getLogger(__name__)
 

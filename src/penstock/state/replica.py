@@ -25,7 +25,7 @@ from penstock.state.snapshot import read_snapshot
 from penstock.state.store import StateStore
 from penstock.state.task_state import STREAM_TIME, Committed, Numbers
 from penstock.state.transactional import Base, ChangeSet
-from penstock.storage import Storage
+from penstock.storage.base import Storage
 
 _MEMORY_TABLE_BYTES = 8 << 20
 _FEWEST, _MOST = 16, 1024

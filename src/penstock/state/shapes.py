@@ -9,11 +9,11 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from penstock.durations import MAX_MS
 from penstock.errors import StoreError
 from penstock.messages import show
 from penstock.record import SessionKey, Windowed
 from penstock.state.interface import StateStore
+from penstock.values.durations import MAX_MS
 
 K = TypeVar("K")
 V = TypeVar("V")

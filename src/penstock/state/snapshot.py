@@ -21,12 +21,12 @@ import msgspec
 
 from penstock.errors import CorruptDataError, PenstockError
 from penstock.faults import crash_point
-from penstock.plain_files import remove_tree
+from penstock.files.plain_files import remove_tree
+from penstock.files.untrusted import file_name
 from penstock.state.database import Database
 from penstock.state.inventory import DamagedStateError, write_inventory
 from penstock.state.ownership import Owner, stranger
-from penstock.storage import FileRef, Storage, checksum, durable_file, exchanged, map_file, seal, unseal
-from penstock.untrusted import file_name
+from penstock.storage.base import FileRef, Storage, checksum, durable_file, exchanged, map_file, seal, unseal
 
 _log = logging.getLogger(__name__)
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from penstock import temporary
 from penstock.errors import CorruptDataError, StoreError
 from penstock.faults import crash_point
-from penstock.plain_files import remove_tree
+from penstock.files import temporary
+from penstock.files.plain_files import remove_tree
 from penstock.settings import StateSettings
 from penstock.state.clock import StreamTime
 from penstock.state.database import Database
@@ -26,7 +26,7 @@ from penstock.state.store import StateStore
 from penstock.state.task_context import TaskContext
 from penstock.state.transactional import ChangeSet
 from penstock.state.upload import Upload
-from penstock.storage import FileRef, Storage
+from penstock.storage.base import FileRef, Storage
 
 _log = logging.getLogger(__name__)
 

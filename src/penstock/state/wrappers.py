@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar, cast
 
-from penstock.calls import why_store_unusable
 from penstock.errors import StoreError
 from penstock.state.interface import ChangelogOffsets, IsolationLevel, StateStore, StateStoreContext, TopicPartition
 from penstock.state.shapes import KeyValueStore
+from penstock.usage.calls import why_store_unusable
 
 K = TypeVar("K")
 V = TypeVar("V")

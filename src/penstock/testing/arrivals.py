@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from penstock.arrays import IntArray
-from penstock.batch import NO_RECORD
+from penstock.columns.batch import NO_RECORD
 from penstock.engine.shared.exchange import EARLIEST, LATEST
 from penstock.engine.task.pieces import Piece
 from penstock.engine.task.reader import Chunk, Input, Reader

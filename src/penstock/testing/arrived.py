@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.batch import Batch
+from penstock.columns.batch import Batch
 from penstock.errors import ConfigError
 from penstock.ops.core.seen import CLOSED, DUPLICATE, GONE, TAKEN, Seen
 from penstock.ops.windows.cogroup import SidedColumn

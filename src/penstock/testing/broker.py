@@ -22,9 +22,9 @@ from fcntl import LOCK_EX, flock
 from pathlib import Path
 from types import FrameType
 
-from penstock import locations
 from penstock.errors import ConfigError
-from penstock.storage import checksum
+from penstock.files import locations
+from penstock.storage.base import checksum
 
 POM = Path(__file__).with_name("broker.xml")
 _READY_SECONDS = 120.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from penstock.java_names import KafkaNames
 from penstock.processor import PunctuationType
 from penstock.record import Record
+from penstock.usage.java_names import KafkaNames
 
 
 class CapturedForward(NamedTuple):

@@ -14,15 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import IntArray
-from penstock.batch import HEADERS, header_list
-from penstock.durations import Duration, later
+from penstock.columns.batch import HEADERS, header_list
 from penstock.engine.local import LocalApplication
 from penstock.engine.task.task import Task
 from penstock.engine.timing.idle import IdleTasks
 from penstock.errors import ConfigError, PenstockError
+from penstock.figures.metrics import DROPPED, Metric, readable, total
 from penstock.log.base import TopicInfo
 from penstock.log.memory import MemoryLog
-from penstock.metrics import DROPPED, Metric, readable, total
 from penstock.plan import nodes
 from penstock.plan.topology import Topology
 from penstock.query.commits import shape_named, shapes_of
@@ -32,10 +31,11 @@ from penstock.record import Record
 from penstock.serdes import BYTES, Serde
 from penstock.settings import Settings
 from penstock.state.store import StateStore
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from penstock.testing.arrivals import arrival_reader, arrivals_of
 from penstock.testing.piped import piped
 from penstock.testing.records import checked_headers
+from penstock.values.durations import Duration, later
 
 _RARELY = [False, False, False, False, True]
 

@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from penstock.arrays import IntArray
-from penstock.batch import NO_RECORD, Batch, Changes, merge
-from penstock.columns import BytesColumn, Column, null_column
-from penstock.durations import Duration, later
+from penstock.columns.batch import NO_RECORD, Batch, Changes, merge
+from penstock.columns.column import BytesColumn, Column, null_column
 from penstock.engine.shared.layout import TaskId, topic_names
 from penstock.engine.task.flow import Flow
 from penstock.engine.task.steps import Outputs, Write
 from penstock.engine.timing.idle import IdleTasks
 from penstock.errors import ConfigError, ProcessingError
+from penstock.figures.metrics import DROPPED, Metric, labelled, readable, total
 from penstock.messages import show
-from penstock.metrics import DROPPED, Metric, labelled, readable, total
 from penstock.ops.core.context import Context
 from penstock.ops.core.failures import Origin
 from penstock.ops.core.notes import TaskFacts
@@ -56,7 +55,8 @@ from penstock.testing.stores import StoreAccess
 from penstock.testing.tasks import open_task, view_over
 from penstock.testing.timeline import Timeline
 from penstock.testing.topics import TopicAccess
-from penstock.times import to_timestamp
+from penstock.values.durations import Duration, later
+from penstock.values.times import to_timestamp
 
 if TYPE_CHECKING:
     from typing import Unpack

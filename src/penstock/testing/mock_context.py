@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from penstock.dsl.store_builder import StoreBuilder
-from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError, ProcessingError
-from penstock.java_names import KafkaNames
+from penstock.figures.metrics import Metric, combined, labelled, readable
+from penstock.figures.sensors import StreamsMetrics
 from penstock.messages import show
-from penstock.metrics import Metric, combined, labelled, readable
 from penstock.plan.defaults import default_serde
 from penstock.plan.topology import Topology
 from penstock.processor import PunctuationType, RecordMetadata
 from penstock.record import Record
-from penstock.sensors import StreamsMetrics
 from penstock.serdes import Serde
 from penstock.settings import Settings, SettingsArguments
 from penstock.testing.captured import CapturedForward, CapturedPunctuator
 from penstock.testing.driver import TopologyTestDriver
+from penstock.usage.java_names import KafkaNames
+from penstock.values.durations import Duration, to_ms
 
 
 class MockProcessorContext(KafkaNames):

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from penstock.arrays import partitions
-from penstock.batch import Batch
-from penstock.columns import Column
+from penstock.columns.batch import Batch
+from penstock.columns.column import Column
 from penstock.engine.shared.layout import Layout, TaskId, layout_of
 from penstock.errors import ConfigError
 from penstock.messages import show

@@ -11,9 +11,9 @@ from penstock.dsl.ktable import KTable
 from penstock.errors import ConfigError
 from penstock.messages import show
 from penstock.plan.functions import user_function
-from penstock.signatures import telling
 from penstock.testing.driver import TopologyTestDriver
 from penstock.testing.records import checked_row, listed
+from penstock.usage.signatures import telling
 
 
 @telling

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Hashable
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from penstock.columns import Column
+from penstock.columns.column import Column
 
 Topic = TypeVar("Topic", bound=Hashable)
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import IntArray
-from penstock.batch import HEADERS, NO_RECORD, Batch, Changes, Origins, header_list, pairs_of, why_no_headers
-from penstock.columns import BytesColumn, Column
+from penstock.columns.batch import HEADERS, NO_RECORD, Batch, Changes, Origins, header_list, pairs_of, why_no_headers
+from penstock.columns.column import BytesColumn, Column
 from penstock.errors import ConfigError
 from penstock.messages import show
 from penstock.ops.core.failures import Origin
@@ -23,7 +23,7 @@ from penstock.query.plain import decoded
 from penstock.record import Record, as_row
 from penstock.serdes import Serde
 from penstock.testing.piped import piped
-from penstock.times import to_timestamp
+from penstock.values.times import to_timestamp
 
 
 @dataclass(frozen=True)

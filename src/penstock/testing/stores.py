@@ -12,7 +12,6 @@ from penstock.arrays import binary, partitions
 from penstock.engine.lowering.processors import new_view
 from penstock.engine.task.flow import Flow
 from penstock.errors import ConfigError, SerdeError
-from penstock.java_names import KafkaNames
 from penstock.ops.core.context import Context
 from penstock.plan.topology import Topology
 from penstock.query.commits import StoreShape
@@ -30,6 +29,7 @@ from penstock.state.records.views import has_record_view
 from penstock.state.shapes import pairs
 from penstock.state.store import StateStore
 from penstock.state.task_state import TaskState
+from penstock.usage.java_names import KafkaNames
 
 NO_TIMESTAMP = -1
 """The time of a plain value that is put into a store with times, as in Kafka Streams."""

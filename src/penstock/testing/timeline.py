@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from penstock.times import moment
+from penstock.values.times import moment
 
 Window = tuple[int, int]
 """Its start and its end."""

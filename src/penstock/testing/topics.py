@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError, NoSuchElementError
-from penstock.java_names import KafkaNames
 from penstock.messages import show
 from penstock.plan.physical import Part
 from penstock.plan.topology import Topology
@@ -16,7 +14,9 @@ from penstock.serdes import BYTES, Serde, of
 from penstock.settings import Settings
 from penstock.testing.piped import piped
 from penstock.testing.records import listed
-from penstock.times import to_timestamp
+from penstock.usage.java_names import KafkaNames
+from penstock.values.durations import Duration, to_ms
+from penstock.values.times import to_timestamp
 
 Headers = Iterable[tuple[str, bytes]]
 

@@ -14,9 +14,9 @@ from penstock.engine.shared.picture import DrawnPart, Picture
 from penstock.engine.shared.places import Places
 from penstock.engine.shared.starts import Start
 from penstock.errors import ConfigError
+from penstock.figures.losses import Loss, losses_of, together
+from penstock.figures.metrics import PROCESSED, STATE_BYTES, STATE_ROWS, Metric, Rates, figures_of, readable
 from penstock.log.base import Log
-from penstock.losses import Loss, losses_of, together
-from penstock.metrics import PROCESSED, STATE_BYTES, STATE_ROWS, Metric, Rates, figures_of, readable
 from penstock.query.application import ApplicationStores
 from penstock.query.health import HealthCheck
 from penstock.watch.held import held_by, stream_times

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from penstock.engine.shared.manifest import Manifest
 from penstock.errors import CorruptDataError
-from penstock.metrics import E2E_LATENCY, PROCESSED
+from penstock.figures.metrics import E2E_LATENCY, PROCESSED
 from penstock.query.commits import Commits
 
 _RATE_SECONDS = 10.0

@@ -11,9 +11,9 @@ from penstock.errors import PenstockError
 from penstock.handlers import ERROR_HEADERS
 from penstock.log.consume import headers_of
 from penstock.log.records import Records
-from penstock.masking import masked
 from penstock.query.plain import decoded
 from penstock.serdes import BYTES, Serde, from_name
+from penstock.values.masking import masked
 from penstock.watch.topics import TopicLook
 
 _MOST_STACK = 8_000

@@ -14,7 +14,7 @@ from penstock.log.base import Log
 from penstock.query.application import ApplicationStores, open_stores
 from penstock.query.health import HealthCheck
 from penstock.query.server import Served
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 
 _FRESH_SECONDS = 5.0
 _SHARE = 200

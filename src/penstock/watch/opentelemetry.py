@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import ConfigError, PenstockError
+from penstock.figures.metric_names import names
 from penstock.log.open import open_log
-from penstock.metric_names import names
 from penstock.query.application import ApplicationStores, open_stores
 from penstock.watch.figures import Application
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.errors import ConfigError
-from penstock.metrics import Metric
+from penstock.figures.metrics import Metric
 from penstock.watch.figures import Application
 
 _EVERY = ("application", "task", "node", "reason")

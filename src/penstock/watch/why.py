@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from penstock.errors import ConfigError, PenstockError
-from penstock.masking import masked
+from penstock.values.masking import masked
 
 _MOST = 500
 """How many of a key's records and windows are returned: the newest ones."""

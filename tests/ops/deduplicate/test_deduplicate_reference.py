@@ -22,7 +22,7 @@ from penstock.ops.deduplicate.rules import Records, find_duplicates
 from penstock.serdes import INT, STR
 from penstock.settings import Settings
 from penstock.state.kinds.deduplication import NEVER, Entries
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from penstock.testing.cuts import CutDriver
 from support.flows import pipe_rows
 

@@ -22,12 +22,12 @@ from penstock import (
 from penstock.arrays import binary
 from penstock.engine.local import LocalApplication
 from penstock.errors import ConfigError, ProcessingError, TopologyError
+from penstock.figures.losses import losses_of
 from penstock.log.base import TopicInfo
 from penstock.log.consume import consume
 from penstock.log.memory import MemoryLog
-from penstock.losses import losses_of
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from penstock.testing import TopologyTestDriver
 from support.flows import Run, source
 

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock import columnar
-from penstock.batch import Batch, Placement
-from penstock.columns import BytesColumn, NumberColumn, WindowedColumn
+from penstock.columns.batch import Batch, Placement
+from penstock.columns.column import BytesColumn, NumberColumn, WindowedColumn
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller
 from penstock.ops.core.notes import Origin, TaskFacts

@@ -14,7 +14,7 @@ from penstock.log.consume import consume
 from penstock.log.file.log import FileLog
 from penstock.log.produce import produce
 from penstock.settings import Settings
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from support.flows import Ran, Run, pipe_rows, source, windowed
 
 FOREVER = 10**15

@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock import BufferConfig, Suppressed, TimeWindows
-from penstock.batch import Changes
-from penstock.columns import ValuesColumn
+from penstock.columns.batch import Changes
+from penstock.columns.column import ValuesColumn
 from penstock.errors import BufferFullError
 from penstock.ops.core.context import Context
 from penstock.ops.core.failures import Origin

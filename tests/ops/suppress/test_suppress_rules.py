@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from penstock.compiled import table
+from penstock.columns.compiled import table
 from penstock.ops.suppress.rules import (
     BUFFER_KEY,
     COUNTS,

@@ -17,7 +17,7 @@ from penstock.log.base import TopicInfo
 from penstock.log.memory import MemoryLog
 from penstock.settings import Settings
 from penstock.state.task_state import TaskState
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 from support import logs
 
 CHUNK = 500

@@ -33,7 +33,7 @@ from penstock.errors import ConfigError, ProcessingError, SerdeError, TopologyEr
 from penstock.record import Window, Windowed
 from penstock.serdes import STR, TimeWindowedSerde, from_name
 from penstock.testing import TopologyTestDriver
-from penstock.window_ends import DAY_MS, HOUR_MS, Calendar
+from penstock.values.window_ends import DAY_MS, HOUR_MS, Calendar
 from support.flows import Run, source
 from support.world import World
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import rule
 
-from penstock.columns import ValuesColumn
+from penstock.columns.column import ValuesColumn
 from penstock.errors import SerdeError, StoreError
 from penstock.serdes import INT, JSON, STR
 from penstock.state.kinds.versioned.store import VersionedStore

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from penstock import temporary
 from penstock.engine.batch.arguments import Source
 from penstock.engine.batch.attempt import BatchAttempt, Job
 from penstock.engine.batch.planning import laid_out
@@ -20,12 +19,14 @@ from penstock.engine.operate.lock import ApplicationLock
 from penstock.engine.shared.manifest import Manifest, Manifests
 from penstock.engine.spark import dataframes
 from penstock.errors import ConfigError
+from penstock.files import temporary
 from penstock.log.base import Log, TopicInfo
 from penstock.messages import nearest, show
-from penstock.offset_reset import AutoOffsetReset
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
-from penstock.storage import Storage, open_storage
+from penstock.storage.base import Storage
+from penstock.storage.opening import open_storage
+from penstock.values.offset_reset import AutoOffsetReset
 
 _log = logging.getLogger(__name__)
 
@@ -159,7 +160,7 @@ class Application:
 
 def known_to(spark: Any) -> None:
     """Register Penstock's DataFrame formats in a session."""
-    from penstock import state_frames
+    from penstock.frames import state_frames
 
     dataframes.make_known(spark)
     state_frames.make_known(spark)

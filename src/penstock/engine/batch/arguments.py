@@ -19,7 +19,7 @@ from penstock.plan.dataframes import FrameSource
 from penstock.plan.names import check_application_id
 from penstock.plan.node import Node
 from penstock.plan.topology import Topology
-from penstock.times import unit_named
+from penstock.values.times import unit_named
 
 Named = Mapping[str, str] | str | None
 """A column of each topic's DataFrame; one name for all."""

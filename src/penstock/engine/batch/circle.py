@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from penstock.batch import Batch
-from penstock.columns import BytesColumn
+from penstock.columns.batch import Batch
+from penstock.columns.column import BytesColumn
 from penstock.engine.batch.feed import Feed, Taken
 from penstock.engine.batch.outbox import Outbox
 from penstock.engine.batch.program import Circling, Program
@@ -32,8 +32,9 @@ from penstock.log.open import open_log
 from penstock.log.records import Records, offsets_from
 from penstock.plan.physical import SubTopology
 from penstock.serdes import BYTES
-from penstock.storage import LocalStorage, open_storage
-from penstock.syncing import passing
+from penstock.storage.base import LocalStorage
+from penstock.storage.opening import open_storage
+from penstock.storage.syncing import passing
 
 Waiting = dict[str, dict[str, list[ExchangeRef]]]
 

@@ -10,9 +10,9 @@ from penstock.engine.batch.application import Application, Outcome
 from penstock.engine.batch.frames import quoted
 from penstock.engine.batch.result import BatchResult, chosen_columns
 from penstock.errors import ConfigError
-from penstock.losses import Loss, losses_of, together
+from penstock.figures.losses import Loss, losses_of, together
+from penstock.figures.metrics import Metric, readable
 from penstock.messages import nearest
-from penstock.metrics import Metric, readable
 
 
 class BatchCommit(BatchResult):

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import IntArray
-from penstock.batch import HEADERS
+from penstock.columns.batch import HEADERS
 from penstock.engine.shared.exchange import EARLIEST
 from penstock.engine.task.reader import Chunk, Reader
 from penstock.errors import ConfigError

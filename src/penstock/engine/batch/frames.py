@@ -17,7 +17,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.window import Window
 
 from penstock.arrays import partitions
-from penstock.batch import HEADERS
+from penstock.columns.batch import HEADERS
 from penstock.engine.batch.arguments import Source
 from penstock.engine.batch.feed import RowsOf
 from penstock.engine.batch.program import Range

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from penstock.batch import HEADERS
+from penstock.columns.batch import HEADERS
 from penstock.engine.batch.packed import BLOCK_BYTES, BLOCK_ROWS, packed
 from penstock.engine.batch.program import Program, Stage, TopicTypes
 from penstock.engine.batch.rows import ENDED, FIGURES, OUTPUT, STORE, block, blocks
@@ -22,15 +22,15 @@ from penstock.engine.shared.meetings import in_order
 from penstock.engine.shared.work import TaskDone
 from penstock.engine.spark.frame_types import in_spark
 from penstock.engine.task.task import Task
+from penstock.figures.metrics import add_up
 from penstock.log.consumed import decoded
 from penstock.log.contract.writer import Segment
 from penstock.log.records import Records, gathered
-from penstock.metrics import add_up
 from penstock.query.commits import shapes_of
 from penstock.query.stores import view_of
 from penstock.query.versions import Live
 from penstock.serdes.arrow_columns import TIME
-from penstock.storage import Storage
+from penstock.storage.base import Storage
 
 _TASK_BITS = 20
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.ipc as ipc
 
 from penstock.arrays import IntArray, nulls
-from penstock.batch import HEADERS
+from penstock.columns.batch import HEADERS
 from penstock.engine.batch.rows import in_bytes, row
 from penstock.engine.shared.exchange import EARLIEST
 from penstock.log.records import Records

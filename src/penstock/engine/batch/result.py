@@ -20,9 +20,9 @@ from penstock.engine.batch.program import TopicTypes
 from penstock.engine.batch.rows import OUTPUT, STORE, unpacked
 from penstock.engine.spark.frame_types import arrow_schema, read_schema
 from penstock.errors import ConfigError
-from penstock.losses import Loss, losses_of, together
+from penstock.figures.losses import Loss, losses_of, together
+from penstock.figures.metrics import Metric, add_up, readable
 from penstock.messages import nearest, show
-from penstock.metrics import Metric, add_up, readable
 from penstock.query.commits import shapes_of
 from penstock.query.stores import view_of
 from penstock.query.versions import Live

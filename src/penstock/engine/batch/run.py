@@ -38,7 +38,7 @@ from penstock.messages import nearest, show
 from penstock.plan.topology import Topology
 from penstock.query.commits import shapes_of
 from penstock.settings import Settings
-from penstock.times import wall_clock_ms
+from penstock.values.times import wall_clock_ms
 
 
 @dataclass(frozen=True)

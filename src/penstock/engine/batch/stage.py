@@ -36,7 +36,8 @@ from penstock.engine.shipping.shipping import loads
 from penstock.engine.task.reader import Reader
 from penstock.errors import ConfigError, ProcessingError, SerdeError, TopologyError
 from penstock.log.open import open_log
-from penstock.storage import LocalStorage, open_storage
+from penstock.storage.base import LocalStorage
+from penstock.storage.opening import open_storage
 
 _FOREVER = 2**62
 """The end offset of topics that come as rows."""

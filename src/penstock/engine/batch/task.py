@@ -21,8 +21,9 @@ from penstock.engine.task.outlets import Outlets
 from penstock.engine.task.reader import Reader
 from penstock.engine.task.task import Left, Task
 from penstock.state.kinds.key_value import KeyValueStore
-from penstock.storage import FileRef, Storage, open_storage
-from penstock.syncing import SyncTogether, passing
+from penstock.storage.base import FileRef, Storage
+from penstock.storage.opening import open_storage
+from penstock.storage.syncing import SyncTogether, passing
 
 HELD_RECORDS = 1 << 20
 """Most updates that the caches of a task's tables hold across its local commits."""

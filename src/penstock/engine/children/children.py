@@ -19,13 +19,13 @@ from penstock.engine.spark import private
 from penstock.engine.spark.job import is_alive, is_local
 from penstock.engine.spark.log_option import option_of, place_of
 from penstock.errors import ConfigError, PenstockError
-from penstock.locations import scheme_of, spark_path
+from penstock.files.locations import scheme_of, spark_path
 from penstock.log.base import Log
-from penstock.masking import masked
 from penstock.plan.dataframes import UPSERT, FrameSource, TableTarget
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
-from penstock.storage import Storage
+from penstock.storage.base import Storage
+from penstock.values.masking import masked
 
 _log = logging.getLogger(__name__)
 

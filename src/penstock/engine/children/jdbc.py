@@ -16,11 +16,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.connections import options_found
 from penstock.engine.children.columns import DELETED
 from penstock.engine.children.sink import BatchedSink, quoted
 from penstock.engine.spark import private
-from penstock.masking import masked
+from penstock.values.connections import options_found
+from penstock.values.masking import masked
 
 BATCHES = "penstock_batches"
 """The table of the queries and their last batches."""

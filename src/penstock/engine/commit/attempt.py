@@ -28,10 +28,10 @@ from penstock.engine.timing.idling import TaskIdling
 from penstock.errors import (
     OffsetOutOfRangeError,
 )
+from penstock.figures.metrics import COMMITS, Metric, add_up, labelled
 from penstock.log.contract.writer import Segment
-from penstock.metrics import COMMITS, Metric, add_up, labelled
 from penstock.plan.physical import SubTopology
-from penstock.times import wall_clock_ms
+from penstock.values.times import wall_clock_ms
 
 _NEW = TaskEntry()
 

@@ -13,8 +13,8 @@ import msgspec
 from penstock.errors import ConfigError
 from penstock.log.base import Log
 from penstock.plan.topology import Topology
-from penstock.storage import Storage, seal, unseal
-from penstock.times import wall_clock_ms
+from penstock.storage.base import Storage, seal, unseal
+from penstock.values.times import wall_clock_ms
 
 
 class Claim(msgspec.Struct, frozen=True):

@@ -50,10 +50,10 @@ from penstock.errors import (
     PenstockError,
 )
 from penstock.faults import crash_point
-from penstock.masking import masked
-from penstock.metrics import latencies_of
+from penstock.figures.metrics import latencies_of
 from penstock.state.task_state import Numbers
-from penstock.storage import number_in
+from penstock.storage.base import number_in
+from penstock.values.masking import masked
 
 _log = logging.getLogger(__name__)
 

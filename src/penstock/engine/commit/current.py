@@ -8,7 +8,7 @@ from penstock.engine.commit.coordinator import Coordinator
 from penstock.engine.shared.manifest import Manifest, Manifests
 from penstock.engine.shared.moved import Moved
 from penstock.plan.topology import Topology
-from penstock.storage import Storage
+from penstock.storage.base import Storage
 
 
 class CurrentCommits:

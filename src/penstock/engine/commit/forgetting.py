@@ -11,7 +11,7 @@ from collections import deque
 from penstock.engine.commit.needed import NeededManifests
 from penstock.engine.shared.manifest import Manifest, Manifests
 from penstock.engine.shared.starts import Starts
-from penstock.storage import Storage, number_in
+from penstock.storage.base import Storage, number_in
 
 KEEP_MANIFESTS = 100
 _AT_LEAST = 8

@@ -13,10 +13,10 @@ from penstock.engine.shared.manifest import Manifest
 from penstock.engine.shared.starts import Starts
 from penstock.errors import ConfigError, CorruptDataError
 from penstock.log.base import Log
-from penstock.masking import masked
 from penstock.plan.node import StoreSpec
 from penstock.plan.topology import Topology
-from penstock.storage import Storage, seal, unseal
+from penstock.storage.base import Storage, seal, unseal
+from penstock.values.masking import masked
 
 _NAME = "application.json"
 

@@ -36,7 +36,7 @@ from penstock.log.base import Log
 from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
-from penstock.storage import Storage
+from penstock.storage.base import Storage
 
 _log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from penstock.engine.shared.manifest import TaskEntry
 from penstock.engine.shared.work import TaskDone, TaskWork
 from penstock.engine.timing.alignment import Alignment, Waiting
 from penstock.engine.timing.idle import Advances
-from penstock.metrics import add_up
+from penstock.figures.metrics import add_up
 from penstock.plan.physical import SubTopology
 
 

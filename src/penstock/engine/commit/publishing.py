@@ -20,7 +20,7 @@ from penstock.engine.shared.manifest import Manifest, TaskEntry
 from penstock.errors import FencedError, PenstockError, TopicNotFoundError
 from penstock.faults import crash_point
 from penstock.log.base import Log
-from penstock.storage import Storage
+from penstock.storage.base import Storage
 
 
 class Publishing:

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from penstock.batch import HEADERS
+from penstock.columns.batch import HEADERS
 from penstock.engine.commit.attempt import attempt_name
 from penstock.engine.commit.claim import producer_of
 from penstock.engine.commit.invariants import PUT_ASIDE, refusal
@@ -29,13 +29,13 @@ from penstock.engine.shared.manifest import Manifest, Manifests
 from penstock.engine.shared.starts import Start, Starts
 from penstock.errors import ConfigError, FencedError, RefusedRecordError
 from penstock.faults import crash_point
+from penstock.figures.metrics import DEAD_LETTERS, SKIPPED, Metric, add_up, labelled
 from penstock.log.base import Log, TopicInfo
 from penstock.log.contract.publishing import Judged
 from penstock.log.contract.writer import Segment
 from penstock.log.records import Records
-from penstock.metrics import DEAD_LETTERS, SKIPPED, Metric, add_up, labelled
-from penstock.storage import Storage
-from penstock.times import wall_clock_ms
+from penstock.storage.base import Storage
+from penstock.values.times import wall_clock_ms
 
 
 class Refused(NamedTuple):

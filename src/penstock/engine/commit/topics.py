@@ -16,17 +16,17 @@ from penstock.engine.shared.layout import Layout
 from penstock.engine.shared.manifest import Manifest, TaskEntry
 from penstock.engine.shared.work import TaskWork
 from penstock.errors import ConfigError, OffsetOutOfRangeError, TopicNotFoundError
+from penstock.figures.metrics import REMOVED_UNREAD, SKIPPED, Metric, labelled
 from penstock.log.base import Log, TopicInfo
 from penstock.log.schema import new_topic, other_kind
-from penstock.metrics import REMOVED_UNREAD, SKIPPED, Metric, labelled
-from penstock.offset_reset import AutoOffsetReset
 from penstock.plan import nodes
 from penstock.plan.node import Node
 from penstock.plan.serdes import prepare_serdes
 from penstock.plan.topology import Topology
 from penstock.serdes import Serde, fits, is_known
 from penstock.settings import Settings
-from penstock.times import wall_clock_ms
+from penstock.values.offset_reset import AutoOffsetReset
+from penstock.values.times import wall_clock_ms
 
 _log = logging.getLogger(__name__)
 

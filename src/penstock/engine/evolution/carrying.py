@@ -15,12 +15,12 @@ from pathlib import Path
 
 import msgspec
 
-from penstock import temporary
 from penstock.engine.evolution.moves import Moves
 from penstock.engine.shared.layout import Layout, TaskId
 from penstock.engine.shared.manifest import Manifest, Manifests, TaskEntry
 from penstock.engine.shared.stores import stores_of
 from penstock.faults import crash_point
+from penstock.files import temporary
 from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology
 from penstock.settings import StateSettings
@@ -29,7 +29,7 @@ from penstock.state.ownership import Owner, meta_of
 from penstock.state.snapshot import BASES, Base, write_base
 from penstock.state.store import StateStore
 from penstock.state.task_state import Numbers, TaskState
-from penstock.storage import Storage, number_in
+from penstock.storage.base import Storage, number_in
 
 _log = logging.getLogger(__name__)
 

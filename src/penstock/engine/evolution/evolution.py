@@ -13,7 +13,7 @@ from penstock.engine.shared.layout import Layout
 from penstock.engine.shared.manifest import Manifest
 from penstock.engine.shared.starts import Starts
 from penstock.plan.topology import Topology
-from penstock.storage import Storage
+from penstock.storage.base import Storage
 
 _log = logging.getLogger(__name__)
 

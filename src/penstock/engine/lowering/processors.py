@@ -20,7 +20,7 @@ from penstock.state.records import record_view
 from penstock.state.records import view as records
 from penstock.state.store import StateStore
 from penstock.state.task_state import TASK_TIME
-from penstock.window_ends import Sized, WindowEnds
+from penstock.values.window_ends import Sized, WindowEnds
 
 _PROCESSES: dict[str, tuple[type[Process], type[TaskProcessorContext]]] = {
     "": (Process, TaskProcessorContext),

@@ -18,7 +18,7 @@ from penstock.engine.shared.work import StageWork, TaskDone, TaskWork
 from penstock.engine.slots.slot import Program
 from penstock.engine.task.host import TaskHost
 from penstock.plan.physical import SubTopology
-from penstock.storage import open_storage
+from penstock.storage.opening import open_storage
 
 
 class _EndedError(Exception):

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import msgspec
 
-from penstock import temporary
 from penstock.engine.micro_batches.circle import CircleRun
 from penstock.engine.micro_batches.orders import Answer, Order
 from penstock.engine.shared.work import TaskDone, TaskWork
@@ -24,10 +23,11 @@ from penstock.engine.slots.slot import Program
 from penstock.engine.task.host import TaskHost
 from penstock.errors import ConfigError, PenstockError, StoreError
 from penstock.faults import crash_point
+from penstock.files import temporary
 from penstock.settings import Settings
 from penstock.state.folder_lock import lockable, takes
 from penstock.state.restoring import RestoreStep
-from penstock.storage import cannot_write
+from penstock.storage.base import cannot_write
 
 SNAPSHOT_COMMITS = 500
 """At the latest after so many commits a task's state is published. The time since the last one, which decides in slots,

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
-from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError
 from penstock.plan.options import Options, option
+from penstock.values.durations import Duration, to_ms
 
 
 class GroupOperation(Enum):

@@ -10,10 +10,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from penstock.calls import close, refuse_result, why_unusable
 from penstock.engine.operate.lock import ApplicationLock
 from penstock.errors import AlreadyRunningError, ConfigError, FencedError, PenstockError, SparkLostError
 from penstock.messages import show
+from penstock.usage.calls import close, refuse_result, why_unusable
 
 _log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from penstock.errors import AlreadyRunningError, StoreError
 from penstock.state.folder_lock import lockable, takes
-from penstock.storage import cannot_write
+from penstock.storage.base import cannot_write
 
 
 class ApplicationLock:

@@ -26,8 +26,8 @@ from penstock.errors import ConfigError, FencedError, TopicNotFoundError
 from penstock.faults import crash_point
 from penstock.log.base import Log
 from penstock.state.snapshot import Base
-from penstock.storage import Storage
-from penstock.times import wall_clock_ms
+from penstock.storage.base import Storage
+from penstock.values.times import wall_clock_ms
 
 
 @dataclass(frozen=True)

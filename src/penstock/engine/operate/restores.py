@@ -13,12 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from penstock.calls import refuse_result, why_methods_unusable
 from penstock.engine.shared.layout import TaskId
 from penstock.errors import ConfigError
 from penstock.messages import show
 from penstock.state.interface import TopicPartition
 from penstock.state.restoring import BATCH, END, START, SUSPENDED, RestoreStep, StateRestoreListener
+from penstock.usage.calls import refuse_result, why_methods_unusable
 
 _log = logging.getLogger(__name__)
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from penstock import temporary
 from penstock.arrays import Binary, IntArray, binary
 from penstock.engine.evolution.carrying import rows_of, store_in
 from penstock.engine.rescaling.placing import Placing, placings_of
@@ -18,6 +17,7 @@ from penstock.engine.shared.layout import TaskId
 from penstock.engine.shared.manifest import Manifest, TaskEntry
 from penstock.errors import ConfigError
 from penstock.faults import crash_point
+from penstock.files import temporary
 from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology
 from penstock.state.database import Database
@@ -27,7 +27,7 @@ from penstock.state.ownership import Owner, meta_of
 from penstock.state.snapshot import Base, write_base
 from penstock.state.task_state import STREAM_TIME, Numbers
 from penstock.state.transactional import unpack_all
-from penstock.storage import Storage
+from penstock.storage.base import Storage
 
 _AT_ONCE = 32
 """How many databases are written at once; the rows are read once for so many tasks."""

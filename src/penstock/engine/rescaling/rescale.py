@@ -29,14 +29,14 @@ from penstock.engine.shared.stores import has_own_stores
 from penstock.errors import ConfigError, FencedError, PenstockError
 from penstock.faults import crash_point
 from penstock.log.base import Log
-from penstock.masking import masked
 from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology
 from penstock.serdes import Serde
 from penstock.state.snapshot import Base
 from penstock.state.task_state import Numbers
-from penstock.storage import Storage
-from penstock.times import wall_clock_ms
+from penstock.storage.base import Storage
+from penstock.values.masking import masked
+from penstock.values.times import wall_clock_ms
 
 _MOST_TOLD = 4
 

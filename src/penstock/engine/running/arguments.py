@@ -6,13 +6,13 @@ import os
 from pathlib import Path
 from typing import Any
 
-from penstock.durations import to_ms
 from penstock.engine.operate.lifecycle import check_callable
 from penstock.errors import ConfigError
-from penstock.locations import scheme_of
+from penstock.files.locations import scheme_of
 from penstock.messages import show
 from penstock.plan.names import check_application_id
 from penstock.settings import Settings
+from penstock.values.durations import to_ms
 
 AVAILABLE_NOW = "available-now"
 

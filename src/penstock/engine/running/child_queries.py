@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.engine.shared.children import Child
-from penstock.storage import Storage
+from penstock.storage.base import Storage
 
 
 class ChildQueries:

@@ -13,11 +13,11 @@ from penstock.engine.shared.layout import TaskId
 from penstock.engine.shared.places import KeyQueryMetadata
 from penstock.engine.shared.stores import stores_of
 from penstock.engine.task.live import LiveTasks
-from penstock.java_names import KafkaNames
 from penstock.plan.sinks import Partitioner
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
 from penstock.state.interface import IsolationLevel
+from penstock.usage.java_names import KafkaNames
 
 if TYPE_CHECKING:
     from penstock.query.answers import StateQueryResult

@@ -8,15 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.durations import Duration
 from penstock.engine.running.arguments import check_arguments, check_folders, settings_of
 from penstock.engine.running.engine import Choice, Engine, choice_of
+from penstock.engine.shared.progress import Progress
 from penstock.errors import ConfigError
 from penstock.log.base import Log
 from penstock.log.cluster import Kafka
 from penstock.log.open import shared_log
 from penstock.plan.topology import Topology
-from penstock.progress import Progress
+from penstock.values.durations import Duration
 
 if TYPE_CHECKING:  # slow imports run while the JVM starts
     from penstock.engine.operate.lifecycle import StateListener, UncaughtExceptionHandler

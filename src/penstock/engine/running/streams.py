@@ -6,8 +6,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from penstock.calls import refuse_result
-from penstock.durations import Duration, to_ms
 from penstock.engine.commit.coordinator import CommitDone, Coordinator
 from penstock.engine.commit.loop import CommitLoop
 from penstock.engine.commit.opening import Ends, Opened, open_application, reopened
@@ -30,19 +28,21 @@ from penstock.engine.running.engine import Engine, Job
 from penstock.engine.running.queryable import QueryableStreams
 from penstock.engine.shared.places import Places, SlotPlace
 from penstock.engine.shared.program import ProgramFile
+from penstock.engine.shared.progress import Progress
 from penstock.engine.shipping.shipping import dumps
 from penstock.engine.slots.slot import Program
 from penstock.engine.task.live import LiveTasks
 from penstock.engine.task.questions import answering
 from penstock.errors import CommitError, ConfigError, PenstockError
+from penstock.figures.losses import LossCounter
+from penstock.figures.metrics import Metric, Rates, figures_of, readable
 from penstock.log.base import Log
-from penstock.losses import LossCounter
-from penstock.metrics import Metric, Rates, figures_of, readable
 from penstock.plan.topology import Topology
-from penstock.progress import Progress
 from penstock.settings import Settings
 from penstock.state.restoring import StateRestoreListener
-from penstock.storage import open_storage
+from penstock.storage.opening import open_storage
+from penstock.usage.calls import refuse_result
+from penstock.values.durations import Duration, to_ms
 
 
 class Streams(QueryableStreams):

@@ -13,8 +13,8 @@ from contextlib import suppress
 import msgspec
 
 from penstock.errors import CorruptDataError, PenstockError
-from penstock.storage import Storage, number_in, seal, unseal
-from penstock.times import wall_clock_ms
+from penstock.storage.base import Storage, number_in, seal, unseal
+from penstock.values.times import wall_clock_ms
 
 CHILDREN = "children"
 

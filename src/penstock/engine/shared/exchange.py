@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.ipc as ipc
 
 from penstock.arrays import IntArray, nulls
-from penstock.batch import HEADERS, Batch
-from penstock.columns import Column
+from penstock.columns.batch import HEADERS, Batch
+from penstock.columns.column import Column
 from penstock.errors import CorruptDataError
+from penstock.files.untrusted import ArrowFile
 from penstock.log.records import Records
-from penstock.storage import FileRef, Storage, checksum, writing
-from penstock.untrusted import ArrowFile
+from penstock.storage.base import FileRef, Storage, checksum, writing
 
 LATEST = 2**63 - 1
 """A time after all others."""

@@ -27,7 +27,7 @@ from penstock.state.kinds.subscription import SubscriptionStore
 from penstock.state.kinds.versioned.store import VersionedStore
 from penstock.state.kinds.window import WindowStore
 from penstock.state.store import StateStore
-from penstock.window_ends import Sized, WindowEnds, ends_named
+from penstock.values.window_ends import Sized, WindowEnds, ends_named
 
 _WINDOW = ("retention", "in_memory", "segment_interval")
 _ARGUMENTS: dict[type[StateStore], tuple[str, ...]] = {

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from penstock.arrays import partitions
-from penstock.batch import why_no_headers
+from penstock.columns.batch import why_no_headers
 from penstock.engine.shared.formats import formats_of
 from penstock.engine.shared.layout import Layout
 from penstock.engine.shared.places import KeyQueryMetadata, Places, slot_of

@@ -17,7 +17,7 @@ from penstock.log.contract.writer import Segment
 from penstock.state.restoring import Tell
 from penstock.state.snapshot import Base
 from penstock.state.task_state import Committed, Numbers, TaskState
-from penstock.storage import FileRef, Storage, number_in, seal, unseal
+from penstock.storage.base import FileRef, Storage, number_in, seal, unseal
 
 _FOLDER = "manifests"
 _MOST_LINKS = 20_000
@@ -81,7 +81,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     waiting: dict[str, dict[str, list[ExchangeRef]]] = {}
     """Records in repartition topics that a task could no longer take in this commit, by task and topic."""
     metrics: dict[str, int] = {}
-    """All metrics since the application's first start, see ``penstock.metrics``."""
+    """All metrics since the application's first start, see ``penstock.figures.metrics``."""
     observed: dict[str, int] = {}
     """Metrics of the same form that depend on commit boundaries and on the disk: records that reached each step, sizes
     of stores.

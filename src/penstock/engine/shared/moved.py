@@ -8,8 +8,8 @@ import time
 from contextlib import suppress
 
 from penstock.errors import PenstockError
-from penstock.storage import Storage, number_in
-from penstock.times import wall_clock_ms
+from penstock.storage.base import Storage, number_in
+from penstock.values.times import wall_clock_ms
 
 MOVED = "moved"
 NOTE_SECONDS = 5.0

@@ -17,8 +17,8 @@ from penstock.engine.shared.formats import StoreFormat
 from penstock.engine.shared.manifest import Manifest
 from penstock.engine.shared.picture import Picture
 from penstock.errors import ConfigError, CorruptDataError
-from penstock.storage import Storage, number_in, seal, unseal
-from penstock.times import wall_clock_ms
+from penstock.storage.base import Storage, number_in, seal, unseal
+from penstock.values.times import wall_clock_ms
 
 _FOLDER = "starts"
 

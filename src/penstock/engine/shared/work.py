@@ -11,7 +11,7 @@ from penstock.engine.shared.stretch import Stretch
 from penstock.log.contract.writer import Segment
 from penstock.state.snapshot import Base
 from penstock.state.task_state import Numbers
-from penstock.storage import FileRef
+from penstock.storage.base import FileRef
 
 
 class Lap(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -26,7 +26,7 @@ from penstock.plan.topology import Topology
 from penstock.settings import Settings
 from penstock.state.task_context import TaskContext
 from penstock.state.task_state import TaskState
-from penstock.storage import FileRef, Storage
+from penstock.storage.base import FileRef, Storage
 
 _log = logging.getLogger(__name__)
 

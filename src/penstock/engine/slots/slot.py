@@ -44,13 +44,13 @@ from penstock.engine.task.host import TaskHost, is_of_folder
 from penstock.engine.task.live import StoreAnswer, StoreQuestion
 from penstock.errors import ConfigError, PenstockError, StoreError
 from penstock.faults import crash_point
+from penstock.figures.moving import moving
 from penstock.log.open import open_log
 from penstock.messages import describe
-from penstock.moving import moving
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
 from penstock.state.at_disk import at_disk
-from penstock.storage import open_storage
+from penstock.storage.opening import open_storage
 
 _BEAT_SECONDS = 1.0
 

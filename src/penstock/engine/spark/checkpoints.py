@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.engine.spark import private
 from penstock.errors import ConfigError, PenstockError
-from penstock.locations import scheme_of
+from penstock.files.locations import scheme_of
 from penstock.log.base import Log
 from penstock.log.file.log import FileLog
 

@@ -23,7 +23,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from penstock.engine.spark.surroundings import java_option
-from penstock.storage import checksum
+from penstock.storage.base import checksum
 
 _PREFIX = "spark-classes-"
 _WHOLE_BYTES = 1 << 20

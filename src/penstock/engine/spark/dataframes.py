@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSource
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from penstock.batch import HEADERS
+from penstock.columns.batch import HEADERS
 from penstock.engine.spark import private
 from penstock.engine.spark.frame_readers import BatchReader, Columns, FilteringBatchReader, StreamReader
 from penstock.engine.spark.frame_types import read_schema, written_schema

@@ -11,8 +11,8 @@ from typing import Any
 from penstock.errors import ConfigError, OffsetOutOfRangeError
 from penstock.log.base import Log
 from penstock.messages import nearest, show
-from penstock.offset_reset import AutoOffsetReset
-from penstock.times import moment, to_timestamp, wall_clock_ms
+from penstock.values.offset_reset import AutoOffsetReset
+from penstock.values.times import moment, to_timestamp, wall_clock_ms
 
 _LATEST, _EARLIEST = -1, -2
 """The JSON values for the end of a partition and for its first record."""

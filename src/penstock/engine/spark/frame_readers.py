@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from penstock.batch import no_headers
+from penstock.columns.batch import no_headers
 from penstock.engine.spark.frame_types import arrow_schema, read_with
 from penstock.engine.spark.log_option import Place
 from penstock.engine.spark.pushed_filters import PushedFilters, is_exact

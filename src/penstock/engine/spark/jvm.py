@@ -16,10 +16,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from penstock import temporary
 from penstock.engine.spark import private
 from penstock.engine.spark.output import SPARK_OUTPUT
 from penstock.engine.spark.surroundings import allow_open_files, cause, check_java, temporary_folder
+from penstock.files import temporary
 
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """The JVM only coordinates: records never pass through it. The simple compiler and collector halve its CPU time."""

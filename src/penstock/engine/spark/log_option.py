@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from penstock.errors import ConfigError
-from penstock.locations import log_place
+from penstock.files.locations import log_place
 from penstock.log.base import Log
 from penstock.log.cluster import Kafka
 from penstock.settings import Settings

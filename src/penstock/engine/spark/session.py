@@ -18,7 +18,7 @@ from penstock.engine.spark.jvm import JvmEndedError
 from penstock.engine.spark.output import SPARK_OUTPUT
 from penstock.engine.spark.surroundings import cause, java_option, options_of_temporary_folder, temporary_folder
 from penstock.errors import ConfigError, PenstockError
-from penstock.plain_files import check_appendable
+from penstock.files.plain_files import check_appendable
 
 _log = logging.getLogger(__name__)
 

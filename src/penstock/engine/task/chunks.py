@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from penstock.batch import Batch, merge
+from penstock.columns.batch import Batch, merge
 from penstock.engine.task.steps import Gathered, Inlet, Inputs, Outputs, Own, Step, Write
 from penstock.engine.task.wiring import Wiring
 from penstock.ops.core.arrivals import Arrivals

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from penstock.batch import NO_RECORD, Batch, merge
+from penstock.columns.batch import NO_RECORD, Batch, merge
 from penstock.engine.task.steps import Gathered, Inlet, Outputs, Own, Step
 from penstock.engine.task.wiring import Wiring
 from penstock.ops.core.arrivals import Arrivals

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from penstock.batch import Batch
+from penstock.columns.batch import Batch
 from penstock.engine.shared.circles import NO_CIRCLE, Circle
 from penstock.engine.task.chunks import Chunks
 from penstock.engine.task.depth_first import DepthFirst

@@ -23,15 +23,15 @@ from penstock.engine.task.reader import Reader
 from penstock.engine.task.task import Task
 from penstock.errors import PenstockError, ProcessingError, StoreError
 from penstock.faults import crash_point
+from penstock.figures.moving import moving
 from penstock.log.base import Log
-from penstock.moving import moving
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
 from penstock.state.inventory import DamagedStateError
 from penstock.state.restoring import Tell
 from penstock.state.store import StateStore
-from penstock.storage import Storage, cannot_write
-from penstock.syncing import SyncTogether
+from penstock.storage.base import Storage, cannot_write
+from penstock.storage.syncing import SyncTogether
 
 _SMALLER = 16
 """How many times smaller chunks and commits become when the results of one do not fit into an Arrow array."""

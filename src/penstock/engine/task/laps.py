@@ -17,7 +17,7 @@ from penstock.engine.task.merged import MergedExchange
 from penstock.engine.task.outlets import Outlets
 from penstock.engine.task.reader import Chunk, Input, Reader
 from penstock.settings import Settings
-from penstock.storage import Storage
+from penstock.storage.base import Storage
 
 
 class Laps:

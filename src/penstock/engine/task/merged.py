@@ -20,12 +20,12 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.arrays import IntArray
+from penstock.columns.rows import joined
 from penstock.engine.shared.exchange import EARLIEST, ExchangeRef, left_over, read_exchange
 from penstock.engine.shared.layout import TaskId
 from penstock.engine.shared.meetings import in_order
 from penstock.log.records import Records, offsets_from
-from penstock.rows import joined
-from penstock.storage import Storage
+from penstock.storage.base import Storage
 
 
 class Bound(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from penstock.metrics import PROCESSED, STATE_BYTES, STATE_ROWS, Metric
+from penstock.figures.metrics import PROCESSED, STATE_BYTES, STATE_ROWS, Metric
 from penstock.ops.core.notes import CommitNotes
 from penstock.state.kinds.buffer import TimeOrderedBuffer
 from penstock.state.kinds.join_window import JoinWindowStore

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import binary, partitions
-from penstock.batch import HEADERS, Batch, Changes, header_list, merge
-from penstock.columns import BytesColumn
+from penstock.columns.batch import HEADERS, Batch, Changes, header_list, merge
+from penstock.columns.column import BytesColumn
 from penstock.engine.shared.exchange import ExchangeRef, ExchangeWriter
 from penstock.engine.shared.layout import TaskId
 from penstock.engine.task.reader import Reader
@@ -23,8 +23,8 @@ from penstock.log.contract.writer import Segment, SegmentWriter
 from penstock.log.records import Records
 from penstock.ops.core.context import Context
 from penstock.ops.core.notes import DeadLetter
-from penstock.storage import Storage
-from penstock.syncing import passing
+from penstock.storage.base import Storage
+from penstock.storage.syncing import passing
 
 
 @dataclass(frozen=True)

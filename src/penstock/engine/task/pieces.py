@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.arrays import BoolArray, IntArray
-from penstock.batch import pairs_of
+from penstock.columns.batch import pairs_of
 from penstock.log.records import Records
 from penstock.ops.core.failures import Origin
 

@@ -23,7 +23,7 @@ import msgspec
 
 from penstock.engine.task.live import LiveTasks, StoreAnswer, StoreQuestion
 from penstock.errors import ConfigError
-from penstock.storage import Storage
+from penstock.storage.base import Storage
 
 _log = logging.getLogger(__name__)
 

@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import IntArray, concat
-from penstock.batch import Batch, Changes, Origins, Placement, merge
-from penstock.columns import BytesColumn
+from penstock.columns.batch import Batch, Changes, Origins, Placement, merge
+from penstock.columns.column import BytesColumn
+from penstock.columns.rows import joined_column
 from penstock.engine.shared.exchange import EARLIEST, LATEST
 from penstock.engine.shared.last_read import LastRead, last_read
 from penstock.engine.shared.meetings import in_order
@@ -26,7 +27,6 @@ from penstock.engine.shared.stretch import Stretch, places_behind, roots_of
 from penstock.engine.task.pieces import Piece, causes_of
 from penstock.log.records import Records
 from penstock.ops.core.failures import Origin
-from penstock.rows import joined_column
 from penstock.serdes import Serde
 
 

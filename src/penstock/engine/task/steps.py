@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from penstock.batch import Batch, merge
+from penstock.columns.batch import Batch, merge
 from penstock.ops.core.operator import Collector, Operator
 from penstock.plan.physical import Part
 

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from penstock.arrays import IntArray
-from penstock.batch import Origins
+from penstock.columns.batch import Origins
 from penstock.engine.shared.circles import NO_CIRCLE
 from penstock.engine.shared.exchange import ExchangeRef
 from penstock.engine.shared.last_read import check_last_read
@@ -26,9 +26,9 @@ from penstock.engine.task.outlets import Outlets, Places
 from penstock.engine.task.reader import Chunk, Input, Reader
 from penstock.engine.task.room import Room
 from penstock.faults import crash_point
+from penstock.figures.metrics import PROCESSED, Metric, labelled
 from penstock.log.base import Log
 from penstock.log.records import Records
-from penstock.metrics import PROCESSED, Metric, labelled
 from penstock.ops.core.context import Context
 from penstock.ops.core.failures import Origin
 from penstock.ops.core.notes import DeadLetter, TaskFacts
@@ -38,8 +38,8 @@ from penstock.settings import Settings
 from penstock.state.delta import write_delta
 from penstock.state.task_context import TaskContext
 from penstock.state.task_state import TaskState
-from penstock.storage import FileRef, Storage
-from penstock.times import wall_clock_ms
+from penstock.storage.base import FileRef, Storage
+from penstock.values.times import wall_clock_ms
 
 Left = dict[str, list[ExchangeRef]]
 """The records that a task did not take from repartition topics."""

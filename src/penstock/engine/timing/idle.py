@@ -21,7 +21,7 @@ from penstock.plan.node import Node
 from penstock.plan.nodes import Process
 from penstock.plan.topology import Topology
 from penstock.state.task_state import STREAM_TIME, TASK_TIME, Numbers
-from penstock.times import wall_clock_ms
+from penstock.values.times import wall_clock_ms
 
 Advances = dict[str, dict[str, int]]
 """For each task, the nodes whose time advances, and by how many milliseconds."""

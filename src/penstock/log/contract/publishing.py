@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from penstock.log.contract.writer import Segment
 from penstock.log.records import Records
-from penstock.storage import Storage
+from penstock.storage.base import Storage
 
 
 class Judged(NamedTuple):

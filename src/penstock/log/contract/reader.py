@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from penstock.columns.rows import joined
 from penstock.errors import OffsetOutOfRangeError
 from penstock.log.records import Records, first_at
 from penstock.log.watch import LookingWatch, TopicWatch
-from penstock.rows import joined
 
 _FURTHER_BACK = 4
 """How many times further ``Reader.newest`` looks back when it has not found enough."""

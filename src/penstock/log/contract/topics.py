@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from penstock.errors import ConfigError, OffsetOutOfRangeError, TopicNotFoundError
-from penstock.topic_names import MOST_PARTITIONS, check_topic_name
+from penstock.values.topic_names import MOST_PARTITIONS, check_topic_name
 
 NO_LIMIT = -1
 """Unlimited retention, in time or in bytes."""

@@ -12,7 +12,7 @@ import msgspec
 from penstock.arrays import Binary, IntArray
 from penstock.errors import RefusedRecordError, TopicNotFoundError
 from penstock.log.records import Records
-from penstock.storage import FileRef
+from penstock.storage.base import FileRef
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True):

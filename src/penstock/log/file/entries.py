@@ -22,10 +22,10 @@ import msgspec
 
 from penstock.errors import CorruptDataError, LogError, PenstockError
 from penstock.faults import crash_point
+from penstock.files.plain_files import read_plain
 from penstock.log.file.shared import is_shared
 from penstock.log.file.state import RECENT, VERSION, Entry, TopicState
-from penstock.plain_files import read_plain
-from penstock.storage import create_file, seal, unseal
+from penstock.storage.base import create_file, seal, unseal
 
 _log = logging.getLogger(__name__)
 

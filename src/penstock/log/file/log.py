@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from penstock.errors import ConfigError, CorruptDataError, PenstockError, TopicExistsError, TopicNotFoundError
-from penstock.locations import folder
+from penstock.files.locations import folder
 from penstock.log.base import Log
 from penstock.log.contract.reader import TopicStats, check_start, reach
 from penstock.log.contract.topics import TopicInfo, check_partition_count, check_topic, check_trim
@@ -33,8 +33,8 @@ from penstock.log.file.watch import watch
 from penstock.log.records import Records, first_at
 from penstock.log.watch import TopicWatch
 from penstock.messages import nearest
-from penstock.storage import LocalStorage, Storage
-from penstock.topic_names import check_topic_name, is_topic_name
+from penstock.storage.base import LocalStorage, Storage
+from penstock.values.topic_names import check_topic_name, is_topic_name
 
 
 class FileLog(Log):

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from penstock.errors import CorruptDataError, StoreError
+from penstock.files.plain_files import open_plain, read_plain
 from penstock.log.file.entries import check_topic_id
-from penstock.plain_files import open_plain, read_plain
-from penstock.storage import replace_file, seal, unseal
+from penstock.storage.base import replace_file, seal, unseal
 
 _DIGITS = 16
 

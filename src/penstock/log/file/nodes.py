@@ -15,10 +15,10 @@ from pathlib import Path
 import msgspec
 
 from penstock.errors import CorruptDataError
+from penstock.files.plain_files import read_plain
 from penstock.log.contract.writer import Segment
 from penstock.log.file.state import VERSION, NodeRef, TopicState
-from penstock.plain_files import read_plain
-from penstock.storage import FileRef, checksum, create_file, seal, unseal
+from penstock.storage.base import FileRef, checksum, create_file, seal, unseal
 
 _OPEN_NODES = 16
 

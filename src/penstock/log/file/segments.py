@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.ipc as ipc
 
 from penstock.arrays import Binary, IntArray
-from penstock.batch import HEADERS
+from penstock.columns.batch import HEADERS
 from penstock.errors import CorruptDataError
+from penstock.files.untrusted import ArrowFile
 from penstock.log.contract.writer import Segment, SegmentWriter
 from penstock.log.records import SCHEMA, SCHEMA_WITH_HEADERS, Records, from_record_batch, to_record_batch
-from penstock.storage import FileRef, checksum, durable_file, map_file, writing
-from penstock.untrusted import ArrowFile
+from penstock.storage.base import FileRef, checksum, durable_file, map_file, writing
 
 _OPEN_FILES = 64
 _MOST_BYTES = 128 << 20

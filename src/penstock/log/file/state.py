@@ -17,9 +17,9 @@ from itertools import accumulate
 
 import msgspec
 
+from penstock.files.untrusted import file_name
 from penstock.log.contract.writer import Segment
-from penstock.storage import FileRef
-from penstock.untrusted import file_name
+from penstock.storage.base import FileRef
 
 VERSION = 2
 """The format of entries and states. Version 1 had no merges and no nodes."""

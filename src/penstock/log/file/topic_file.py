@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from penstock.errors import CorruptDataError, LogError
+from penstock.files.plain_files import open_plain, read_plain
 from penstock.log.contract.topics import TopicInfo
-from penstock.plain_files import open_plain, read_plain
-from penstock.storage import checksum, create_file
+from penstock.storage.base import checksum, create_file
 
 _PATIENCE = 10.0
 """Seconds to wait for other holders of a topic."""

@@ -27,7 +27,7 @@ from penstock.log.file.nodes import Node
 from penstock.log.file.retention import retained_starts, trim_entry
 from penstock.log.file.state import Entry, Fold, Merge, NodeRef, Seal, TopicState, Unit
 from penstock.log.file.topic import OpenTopic
-from penstock.storage import TEMPORARY
+from penstock.storage.base import TEMPORARY
 
 _log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.log.watch import LookingWatch, TopicWatch
-from penstock.storage import TEMPORARY
+from penstock.storage.base import TEMPORARY
 
 if TYPE_CHECKING:
     from penstock.log.base import Log

@@ -24,7 +24,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, cimpl
 
 from penstock.arrays import MOST_BYTES, Binary, BoolArray, IntArray, is_missing, spans, too_large
-from penstock.compiled import compiled
+from penstock.columns.compiled import compiled
 from penstock.log.kafka.taken import Pairs, Taken, headers_of
 from penstock.log.records import Records
 

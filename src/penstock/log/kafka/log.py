@@ -18,8 +18,8 @@ import msgspec
 import pyarrow as pa
 from confluent_kafka.admin import OffsetSpec
 
-from penstock import temporary
 from penstock.errors import CommitError, ConfigError, LogError, OffsetOutOfRangeError, RefusedRecordError
+from penstock.files import temporary
 from penstock.log.base import Log
 from penstock.log.cluster import Kafka
 from penstock.log.contract.publishing import Judged
@@ -36,9 +36,9 @@ from penstock.log.kafka.topics import Described, KafkaTopics
 from penstock.log.kafka.watch import KafkaWatch
 from penstock.log.records import Records, first_at
 from penstock.log.watch import TopicWatch
-from penstock.storage import LocalStorage, Storage
-from penstock.times import wall_clock_ms
-from penstock.topic_names import check_topic_name
+from penstock.storage.base import LocalStorage, Storage
+from penstock.values.times import wall_clock_ms
+from penstock.values.topic_names import check_topic_name
 
 _USUAL_LIMIT = Limits().bytes
 _BATCH_FRAME = 500

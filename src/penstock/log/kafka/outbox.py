@@ -9,14 +9,14 @@ import msgspec
 import pyarrow.ipc as ipc
 
 from penstock.arrays import Binary, IntArray
-from penstock.batch import no_headers
+from penstock.columns.batch import no_headers
 from penstock.errors import RefusedRecordError
+from penstock.files.untrusted import ArrowFile
 from penstock.log.contract.writer import Segment, SegmentWriter
 from penstock.log.kafka.limits import Limits, refused
 from penstock.log.records import SCHEMA, SCHEMA_WITH_HEADERS, Records, from_record_batch, to_record_batch
-from penstock.storage import FileRef, Storage
-from penstock.times import wall_clock_ms
-from penstock.untrusted import ArrowFile
+from penstock.storage.base import FileRef, Storage
+from penstock.values.times import wall_clock_ms
 
 FOLDER = "outbox"
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, Message
 
 from penstock.arrays import binary
-from penstock.batch import HEADERS
+from penstock.columns.batch import HEADERS
 from penstock.log.records import Records
 
 Pairs = list[tuple[str, bytes | None]]

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.arrays import IntArray, is_missing
-from penstock.batch import Batch, Changes, Order
-from penstock.columns import BytesColumn, Column
+from penstock.columns.batch import Batch, Changes, Order
+from penstock.columns.column import BytesColumn, Column
 from penstock.ops.aggregations.versioned import VersionedAggregateStore
 from penstock.ops.core.context import Context
 from penstock.ops.core.fold import Fold, Folded, Rows

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import BoolArray, IntArray, binary
-from penstock.batch import Batch, Changes
-from penstock.columns import Column
+from penstock.columns.batch import Batch, Changes
+from penstock.columns.column import Column
 from penstock.ops.core.context import Context
 from penstock.ops.core.fold import Fold, Folded, Rows
 from penstock.ops.core.groups import Groups

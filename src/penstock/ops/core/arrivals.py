@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.arrays import IntArray
-from penstock.batch import Batch
+from penstock.columns.batch import Batch
 from penstock.state.clock import StreamTime
 
 

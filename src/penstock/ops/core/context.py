@@ -6,12 +6,22 @@ import logging
 from dataclasses import replace
 
 from penstock.arrays import IntArray
-from penstock.batch import NO_RECORD, Batch, Order
-from penstock.columns import BytesColumn
+from penstock.columns.batch import NO_RECORD, Batch, Order
+from penstock.columns.column import BytesColumn
 from penstock.errors import ProcessingError, RegistryError
+from penstock.figures.metrics import (
+    DEAD_LETTERS,
+    DROPPED,
+    E2E_LATENCY,
+    EXPIRED,
+    LATE,
+    SKIPPED,
+    Metric,
+    combined,
+    recorded,
+)
 from penstock.handlers import DESERIALIZATION, PROCESSING, ErrorHandlerContext
 from penstock.messages import describe
-from penstock.metrics import DEAD_LETTERS, DROPPED, E2E_LATENCY, EXPIRED, LATE, SKIPPED, Metric, combined, recorded
 from penstock.ops.core.conversions import undecodable, unencodable, without
 from penstock.ops.core.failures import Failure, misfit, way_out_of_reading
 from penstock.ops.core.notes import ChunkNotes, CommitNotes, DeadLetter, TaskFacts
@@ -107,7 +117,7 @@ class Context:
         return batch
 
     def count(self, name: str, node: str, by: int = 1, reason: str = "") -> None:
-        """Add to a counter, or combine a figure with the ones recorded so far (see ``penstock.metrics``)."""
+        """Add to a counter, or combine a figure with the ones recorded so far (see ``penstock.figures.metrics``)."""
         self.add(Metric(name, node, reason), by)
 
     def add(self, metric: Metric, by: int) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from penstock.arrays import is_too_large
-from penstock.batch import Batch
-from penstock.columns import Column
+from penstock.columns.batch import Batch
+from penstock.columns.column import Column
 from penstock.errors import RegistryError
 
 Errors = list[tuple[int, BaseException]]

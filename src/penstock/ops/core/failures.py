@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from penstock.calls import why_result_unusable
 from penstock.errors import SerdeError
 from penstock.handlers import ERROR_HEADERS
-from penstock.java_names import of_java, of_module
 from penstock.messages import describe, said, show
 from penstock.plan.functions import Maker, UserFunction, is_own_file
 from penstock.plan.passes.makers import Made, SourceTypes
 from penstock.record import Windowed
 from penstock.serdes import UNSAID, Serde
+from penstock.usage.calls import why_result_unusable
+from penstock.usage.java_names import of_java, of_module
 
 _SAFE = (
     "  nothing of this batch was committed; fix the function or the record, or set on_error to 'skip' or "

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from penstock.batch import Batch
-from penstock.columns import BytesColumn, Column, ValuesColumn
+from penstock.columns.batch import Batch
+from penstock.columns.column import BytesColumn, Column, ValuesColumn
 from penstock.ops.core.context import Context
 from penstock.plan.fields import JSON_TYPES, Field
 from penstock.serdes import Serde

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.arrays import Binary, BoolArray, IntArray, binary, is_too_large
-from penstock.batch import Batch
-from penstock.columns import BytesColumn, Column, NumberColumn, ValuesColumn
+from penstock.columns.batch import Batch
+from penstock.columns.column import BytesColumn, Column, NumberColumn, ValuesColumn
 from penstock.errors import SerdeError
-from penstock.moving import moving
+from penstock.figures.moving import moving
 from penstock.ops.core.context import Context
 from penstock.ops.core.failures import misfit_result
 from penstock.ops.core.groups import Groups

@@ -11,17 +11,17 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import BoolArray, IntArray, is_too_large
-from penstock.batch import Batch
-from penstock.calls import close, refuse_result, truth, why_result_unusable, wrong_results
-from penstock.columns import Column, ValuesColumn, WindowedColumn, from_arrow
+from penstock.columns.batch import Batch
+from penstock.columns.column import Column, ValuesColumn, WindowedColumn, from_arrow
 from penstock.errors import ProcessingError
+from penstock.figures.moving import moving
 from penstock.handlers import PROCESSING
 from penstock.messages import describe, show
-from penstock.moving import moving
 from penstock.ops.core.context import Context
 from penstock.ops.core.record_context import record_contexts
 from penstock.plan.functions import UserFunction
 from penstock.serdes import Serde
+from penstock.usage.calls import close, refuse_result, truth, why_result_unusable, wrong_results
 
 _PAIR = "map_values changes values alone, and select_key keys alone"
 Results = tuple[Batch, list[Any]]

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.arrays import Binary, IntArray
-from penstock.batch import Order, Origins
+from penstock.columns.batch import Order, Origins
+from penstock.figures.metrics import Metric
 from penstock.handlers import Handlers
-from penstock.metrics import Metric
 from penstock.ops.core.arrivals import Arrivals
 from penstock.ops.core.failures import Known, Origin
 from penstock.ops.core.left_changes import LeftChanges

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from penstock.batch import Batch
+from penstock.columns.batch import Batch
 
 
 class Collector(ABC):

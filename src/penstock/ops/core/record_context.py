@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from penstock.arrays import IntArray
-from penstock.batch import OF_CAUSE, Batch, Origins, pairs_of
+from penstock.columns.batch import OF_CAUSE, Batch, Origins, pairs_of
 from penstock.ops.core.notes import TaskFacts
 from penstock.plan.functions import UserFunction
 from penstock.processor import RecordContext

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.arrays import IntArray
-from penstock.batch import Batch
+from penstock.columns.batch import Batch
 
 TAKEN, CLOSED, GONE, DUPLICATE = 0, 1, 2, 3
 """The fates of a record in a window: it changes the window's result; the window has closed; the window is a session

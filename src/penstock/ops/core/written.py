@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import Binary, BoolArray, IntArray, concat, last_numbers, without_last
-from penstock.batch import Changes, Order, order_columns
-from penstock.rows import Rows
+from penstock.columns.batch import Changes, Order, order_columns
+from penstock.columns.rows import Rows
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.transactional import physical_keys
 

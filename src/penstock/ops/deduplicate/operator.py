@@ -20,9 +20,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Binary, BoolArray, is_present
-from penstock.batch import Batch
-from penstock.columns import BytesColumn, Column
-from penstock.metrics import DUPLICATES
+from penstock.columns.batch import Batch
+from penstock.columns.column import BytesColumn, Column
+from penstock.figures.metrics import DUPLICATES
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.operator import Collector, Operator

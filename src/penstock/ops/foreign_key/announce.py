@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from penstock.batch import Batch, Changes
-from penstock.columns import BytesColumn
+from penstock.columns.batch import Batch, Changes
+from penstock.columns.column import BytesColumn
 from penstock.ops.core.context import Context
 from penstock.ops.core.operator import Collector, Operator
 from penstock.ops.tables.lookup import UNKNOWN

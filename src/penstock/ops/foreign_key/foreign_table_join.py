@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import Binary, BoolArray, IntArray, concat, is_present, take
-from penstock.batch import Batch, Changes
-from penstock.columns import BytesColumn, null_column
+from penstock.columns.batch import Batch, Changes
+from penstock.columns.column import BytesColumn, null_column
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import row_numbers
 from penstock.ops.core.groups import group_keys

@@ -24,9 +24,9 @@ from penstock.arrays import (
     spans,
     without_first,
 )
-from penstock.batch import Batch, Changes
-from penstock.columns import BytesColumn
-from penstock.rows import Rows
+from penstock.columns.batch import Batch, Changes
+from penstock.columns.column import BytesColumn
+from penstock.columns.rows import Rows
 from penstock.serdes import BYTES, Serde
 
 _BITS, _IS_NULL, _OVERTAKES, _SUPERSEDED = 2, 1, 2, -1

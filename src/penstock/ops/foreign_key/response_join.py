@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import Binary, BoolArray, IntArray, fixed_binary, is_present, take
-from penstock.batch import Batch, Changes
-from penstock.columns import BytesColumn
+from penstock.columns.batch import Batch, Changes
+from penstock.columns.column import BytesColumn
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.left_changes import LeftChanges, differ

@@ -14,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Binary, IntArray, concat
-from penstock.batch import Batch
-from penstock.columns import BytesColumn, Column, null_column
+from penstock.columns.batch import Batch
+from penstock.columns.column import BytesColumn, Column, null_column
+from penstock.columns.rows import Rows
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.left_changes import LeftChanges, differ
 from penstock.ops.tables.lookup import UNKNOWN, Lookup
 from penstock.ops.tables.table import row_numbers_of
-from penstock.rows import Rows
 from penstock.serdes import BYTES, Serde
 from penstock.state.clock import StreamTime
 from penstock.state.kinds.segments import SegmentedStore

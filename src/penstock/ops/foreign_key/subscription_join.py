@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.arrays import Binary, is_missing, is_present, nulls
-from penstock.batch import Batch, Changes
-from penstock.columns import BytesColumn
+from penstock.columns.batch import Batch, Changes
+from penstock.columns.column import BytesColumn
 from penstock.ops.core.operator import Collector, Operator
 from penstock.ops.foreign_key.messages import Instruction, LeftValues, Responses, Subscriptions
 from penstock.ops.tables.lookup import Lookup

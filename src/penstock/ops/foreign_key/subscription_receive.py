@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import BoolArray, IntArray, is_present, take
-from penstock.batch import Batch
+from penstock.columns.batch import Batch
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.operator import Collector, Operator

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Binary, BoolArray, IntArray, concat, is_present, take
-from penstock.batch import Batch, Changes
-from penstock.columns import Column
+from penstock.columns.batch import Batch, Changes
+from penstock.columns.column import Column
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller
 from penstock.ops.core.left_changes import LeftChanges, differ

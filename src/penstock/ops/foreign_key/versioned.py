@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.batch import Changes
+from penstock.columns.batch import Changes
 from penstock.ops.core.context import Context
 
 

@@ -13,15 +13,15 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.arrays import BoolArray, IntArray
-from penstock.batch import Batch, Changes
-from penstock.columns import Column, null_column
+from penstock.columns.batch import Batch, Changes
+from penstock.columns.column import Column, null_column
+from penstock.columns.rows import Rows
 from penstock.ops.core.operator import Collector, Operator
 from penstock.ops.joins.joiner import Joiner
 from penstock.ops.joins.table_table import Needs
 from penstock.ops.joins.version_times import VersionTimes
 from penstock.ops.tables.lookup import Lookup
 from penstock.ops.tables.table import row_numbers_of
-from penstock.rows import Rows
 from penstock.state.columns.sorted_index import FOREVER
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.arrays import BoolArray
-from penstock.batch import Batch
-from penstock.columns import Column, ValuesColumn, from_arrow, null_column
+from penstock.columns.batch import Batch
+from penstock.columns.column import Column, ValuesColumn, from_arrow, null_column
 from penstock.ops.core.functions import Caller
 from penstock.ops.tables.table import did_not_fail, row_numbers_of
 from penstock.serdes import Serde

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.arrays import IntArray
-from penstock.rows import Rows
+from penstock.columns.rows import Rows
 
 _FAR = 2**62
 """The longest common line; if the lines of all keys together are longer, they are made of the numbers of times

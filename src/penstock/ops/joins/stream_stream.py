@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Binary, BoolArray, IntArray, concat, is_present, shifted
-from penstock.batch import Batch, Origins
-from penstock.columns import BytesColumn, Column
+from penstock.columns.batch import Batch, Origins
+from penstock.columns.column import BytesColumn, Column
+from penstock.columns.rows import Rows, joined_column
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import group_keys
 from penstock.ops.core.looks import Looks
@@ -23,7 +24,6 @@ from penstock.ops.core.operator import Collector, TwoSided
 from penstock.ops.joins.joiner import Joiner
 from penstock.ops.joins.matches import Matches, Timelines
 from penstock.ops.joins.non_joined import Arrivals, Reach, Waiting, Waits
-from penstock.rows import Rows, joined_column
 from penstock.serdes import Serde
 from penstock.state.clock import StreamTime
 from penstock.state.columns.packed import Entries

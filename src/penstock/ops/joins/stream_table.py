@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow.compute as pc
 
 from penstock.arrays import Binary, BoolArray, IntArray, fixed_binary, last_numbers, nulls, without_last
-from penstock.batch import Batch, merge, take_order
-from penstock.columns import BytesColumn, Column, ValuesColumn, from_arrow, null_column
+from penstock.columns.batch import Batch, merge, take_order
+from penstock.columns.column import BytesColumn, Column, ValuesColumn, from_arrow, null_column
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller
 from penstock.ops.core.nulls import complete, drop_nulls

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.arrays import BoolArray
-from penstock.batch import Batch, Changes
-from penstock.columns import Column
+from penstock.columns.batch import Batch, Changes
+from penstock.columns.column import Column
 from penstock.ops.core.context import Context
 from penstock.ops.core.operator import Collector, Operator
 from penstock.ops.joins.joiner import Joiner

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.arrays import IntArray
-from penstock.batch import Batch
+from penstock.columns.batch import Batch
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import group_keys
 from penstock.ops.tables.lookup import turns_of

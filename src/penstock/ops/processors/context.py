@@ -10,13 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from penstock.batch import NO_RECORD, Batch, order_columns
-from penstock.calls import refuse_result, why_unusable
-from penstock.durations import Duration, to_ms
+from penstock.columns.batch import NO_RECORD, Batch, order_columns
 from penstock.errors import ProcessingError
-from penstock.java_names import KafkaNames
+from penstock.figures.metrics import PUNCTUATED
+from penstock.figures.sensors import StreamsMetrics
 from penstock.messages import show
-from penstock.metrics import PUNCTUATED
 from penstock.ops.core.arrivals import NO_ARRIVALS
 from penstock.ops.core.context import Context
 from penstock.ops.core.record_context import origins_of
@@ -25,9 +23,11 @@ from penstock.plan.defaults import default_serde
 from penstock.plan.functions import called
 from penstock.processor import PunctuationType, RecordMetadata
 from penstock.record import Record
-from penstock.sensors import StreamsMetrics
 from penstock.serdes import Serde
 from penstock.state.clock import StreamTime
+from penstock.usage.calls import refuse_result, why_unusable
+from penstock.usage.java_names import KafkaNames
+from penstock.values.durations import Duration, to_ms
 
 Failed = Callable[[Callable[[int], object], BaseException], None]
 """Called with the function of a punctuation that raised, and the error."""

@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from penstock.batch import Batch, Order, Origins, order_columns
-from penstock.calls import refuse_result
-from penstock.columns import Column
-from penstock.moving import moving
+from penstock.columns.batch import Batch, Order, Origins, order_columns
+from penstock.columns.column import Column
+from penstock.figures.moving import moving
 from penstock.ops.core.operator import Collector
 from penstock.ops.processors.context import TaskProcessorContext
 from penstock.ops.processors.forwarded import Forwarded
@@ -18,6 +17,7 @@ from penstock.ops.processors.punctuations import BEHIND
 from penstock.plan.functions import UserFunction
 from penstock.processor import PunctuationType
 from penstock.record import Record
+from penstock.usage.calls import refuse_result
 
 
 class DepthFirstContext(TaskProcessorContext):

@@ -12,14 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import IntArray
-from penstock.batch import HEADERS, Batch, Order, Origins, header_list, take_order, why_no_headers
-from penstock.columns import Column, ValuesColumn
-from penstock.durations import MAX_MS
+from penstock.columns.batch import HEADERS, Batch, Order, Origins, header_list, take_order, why_no_headers
+from penstock.columns.column import Column, ValuesColumn
 from penstock.errors import ProcessingError
 from penstock.messages import show
 from penstock.ops.core.operator import Collector
 from penstock.record import Record
 from penstock.serdes import Serde
+from penstock.values.durations import MAX_MS
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.arrays import IntArray
-from penstock.batch import NO_RECORD, OF_CAUSE, Batch, Origins
-from penstock.calls import refuse_result
-from penstock.columns import Column, ValuesColumn
+from penstock.columns.batch import NO_RECORD, OF_CAUSE, Batch, Origins
+from penstock.columns.column import Column, ValuesColumn
+from penstock.columns.rows import joined_column
 from penstock.errors import ProcessingError
+from penstock.figures.metrics import PUNCTUATED
+from penstock.figures.moving import moving
 from penstock.messages import show
-from penstock.metrics import PUNCTUATED
-from penstock.moving import moving
 from penstock.ops.core.arrivals import NO_ARRIVALS, Arrivals
 from penstock.ops.core.context import Context
 from penstock.ops.core.operator import Collector
@@ -31,7 +31,7 @@ from penstock.ops.processors.views import Views
 from penstock.plan.functions import UserFunction
 from penstock.processor import STREAM_TIME, WALL_CLOCK_TIME, PunctuationType
 from penstock.record import Record
-from penstock.rows import joined_column
+from penstock.usage.calls import refuse_result
 
 
 class MemberContext(TaskProcessorContext):

@@ -6,8 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from penstock.batch import NO_RECORD
-from penstock.calls import refuse_result
+from penstock.columns.batch import NO_RECORD
 from penstock.errors import PenstockError, ProcessingError
 from penstock.messages import describe
 from penstock.ops.core.arrivals import NO_ARRIVALS
@@ -18,6 +17,7 @@ from penstock.ops.processors.context import TaskProcessorContext
 from penstock.ops.processors.views import Views
 from penstock.plan.processors import ProcessorFunction
 from penstock.processor import STREAM_TIME, WALL_CLOCK_TIME, PunctuationType
+from penstock.usage.calls import refuse_result
 
 
 class Hosting(Operator):

@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.batch import NO_RECORD, Batch, order_columns, pairs_of
-from penstock.calls import refuse_result
+from penstock.columns.batch import NO_RECORD, Batch, order_columns, pairs_of
 from penstock.errors import ProcessingError
-from penstock.moving import moving
+from penstock.figures.moving import moving
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import row_numbers
 from penstock.ops.core.operator import Collector
@@ -29,6 +28,7 @@ from penstock.plan.processors import ProcessorFunction
 from penstock.processor import STREAM_TIME, PunctuationType
 from penstock.record import Record
 from penstock.serdes import Serde
+from penstock.usage.calls import refuse_result
 
 
 class _Punctuated(NamedTuple):

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from penstock.arrays import BoolArray, IntArray
-from penstock.batch import Batch, Changes, merge
-from penstock.columns import Column, ValuesColumn
+from penstock.columns.batch import Batch, Changes, merge
+from penstock.columns.column import Column, ValuesColumn
 from penstock.errors import ProcessingError
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller, call_each, no_results

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from penstock.columns import Column
+from penstock.columns.column import Column
 from penstock.errors import StoreError
 
 

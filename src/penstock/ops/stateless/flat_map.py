@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from penstock.batch import Batch
-from penstock.columns import ValuesColumn
+from penstock.columns.batch import Batch
+from penstock.columns.column import ValuesColumn
 from penstock.ops.core.functions import Caller, is_pair, row_numbers
 from penstock.ops.core.operator import Collector, Operator
 from penstock.record import Record

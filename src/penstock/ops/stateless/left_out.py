@@ -7,7 +7,7 @@ import logging
 import msgspec
 import numpy as np
 
-from penstock.columns import BytesColumn, Column
+from penstock.columns.column import BytesColumn, Column
 
 _log = logging.getLogger(__name__)
 

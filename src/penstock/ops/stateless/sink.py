@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from penstock.arrays import IntArray
-from penstock.batch import Batch, Changes
-from penstock.columns import Column, ValuesColumn
+from penstock.columns.batch import Batch, Changes
+from penstock.columns.column import Column, ValuesColumn
 from penstock.errors import ConfigError, PenstockError
 from penstock.handlers import PRODUCTION
 from penstock.messages import show
@@ -20,7 +20,7 @@ from penstock.ops.core.operator import Collector, Operator
 from penstock.ops.core.record_context import headers_of
 from penstock.plan.functions import UserFunction
 from penstock.serdes import Serde
-from penstock.topic_names import is_topic_name
+from penstock.values.topic_names import is_topic_name
 
 NOT_SENT = "no-partition"
 _KAFKAS = [-1]

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from penstock.batch import Batch
-from penstock.metrics import LATENESS
+from penstock.columns.batch import Batch
+from penstock.figures.metrics import LATENESS
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller
 from penstock.ops.core.operator import Collector, Operator
@@ -17,8 +17,8 @@ from penstock.ops.stateless.timestamps import EXPECTED, INVALID, ExtractedTimes,
 from penstock.plan.functions import UserFunction
 from penstock.plan.timestamps import Extractor, extractor_of
 from penstock.state.clock import StreamTime
-from penstock.times import parsed
-from penstock.timestamps import FailOnInvalidTimestamp
+from penstock.values.times import parsed
+from penstock.values.timestamps import FailOnInvalidTimestamp
 
 
 class Source(Operator):

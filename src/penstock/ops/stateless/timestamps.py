@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from penstock.arrays import IntArray
-from penstock.batch import Batch
+from penstock.columns.batch import Batch
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller
 from penstock.ops.core.record_context import headers_of, origins_of
 from penstock.plan.timestamps import Extractor
 from penstock.record import ConsumerRecord
 from penstock.state.clock import StreamTime
-from penstock.times import parsed
+from penstock.values.times import parsed
 
 INVALID = "invalid-timestamp"
 EXPECTED = "the record's time, an int of milliseconds"

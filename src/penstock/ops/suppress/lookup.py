@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import IntArray, nulls
-from penstock.batch import Batch
-from penstock.columns import BytesColumn, windows_of
+from penstock.columns.batch import Batch
+from penstock.columns.column import BytesColumn, windows_of
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import group_keys
 from penstock.ops.core.written import PriorValues

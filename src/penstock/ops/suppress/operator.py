@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import Binary, IntArray, concat, is_present, nulls, spans
-from penstock.batch import NO_RECORD, Batch, Changes, Origins, order_columns, take_order
-from penstock.columns import BytesColumn, windows_of
+from penstock.columns.batch import NO_RECORD, Batch, Changes, Origins, order_columns, take_order
+from penstock.columns.column import BytesColumn, windows_of
 from penstock.errors import BufferFullError
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import Groups, group_keys

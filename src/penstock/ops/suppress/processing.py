@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import Binary, BoolArray, IntArray, concat, spans
-from penstock.batch import Changes, Origins
-from penstock.compiled import column, table
+from penstock.columns.batch import Changes, Origins
+from penstock.columns.compiled import column, table
+from penstock.columns.rows import Rows
 from penstock.ops.suppress.rules import (
     BUFFER_KEY,
     COUNTS,
@@ -24,7 +25,6 @@ from penstock.ops.suppress.rules import (
     Limits,
     process,
 )
-from penstock.rows import Rows
 from penstock.state.columns.rows import Keys
 from penstock.state.kinds.buffer import Entries
 from penstock.state.kinds.held import Updates

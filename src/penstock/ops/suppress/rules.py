@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.compiled import compiled, constant, inlined
+from penstock.columns.compiled import compiled, constant, inlined
 
 NONE = constant(-1)
 FOREVER = constant(2**63 - 1)

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import BoolArray, IntArray
-from penstock.batch import Batch, Changes, take_order
-from penstock.columns import BytesColumn, Column
+from penstock.columns.batch import Batch, Changes, take_order
+from penstock.columns.column import BytesColumn, Column
 from penstock.ops.core.functions import Caller
 from penstock.ops.core.operator import Collector, Operator
 from penstock.ops.tables.table import present_rows, row_numbers_of

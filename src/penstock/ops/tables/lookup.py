@@ -13,14 +13,14 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.arrays import BoolArray, IntArray, is_missing
-from penstock.batch import Batch
-from penstock.columns import BytesColumn, Column
-from penstock.metrics import BEYOND_HISTORY
+from penstock.columns.batch import Batch
+from penstock.columns.column import BytesColumn, Column
+from penstock.columns.rows import Rows
+from penstock.figures.metrics import BEYOND_HISTORY
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import group_keys
 from penstock.ops.core.written import ranks
 from penstock.ops.tables.table import TableFilter, TableMapValues
-from penstock.rows import Rows
 from penstock.serdes import Serde
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.kinds.key_value import KeyValueStore

@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from penstock.arrays import BoolArray, IntArray, is_missing
-from penstock.batch import Batch, Changes
-from penstock.columns import BytesColumn, Column, as_written, null_column
+from penstock.columns.batch import Batch, Changes
+from penstock.columns.column import BytesColumn, Column, as_written, null_column
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller
 from penstock.ops.core.groups import Groups, group_keys

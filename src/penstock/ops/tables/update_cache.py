@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from penstock.batch import Changes, join, order_columns
-from penstock.columns import BytesColumn, Column, NumberColumn
+from penstock.columns.batch import Changes, join, order_columns
+from penstock.columns.column import BytesColumn, Column, NumberColumn
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.written import Written

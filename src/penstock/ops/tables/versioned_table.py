@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Binary, IntArray
-from penstock.batch import Batch, Changes, take_order
-from penstock.columns import BytesColumn, Column
+from penstock.columns.batch import Batch, Changes, take_order
+from penstock.columns.column import BytesColumn, Column
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import group_keys
 from penstock.ops.core.written import Written

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from penstock.arrays import Binary, BoolArray, IntArray, nulls
-from penstock.batch import Batch
-from penstock.columns import Column, ValuesColumn, pick
+from penstock.columns.batch import Batch
+from penstock.columns.column import Column, ValuesColumn, pick
 from penstock.ops.core.context import Context
 from penstock.ops.core.operator import Collector, Operator
 from penstock.serdes import BYTES

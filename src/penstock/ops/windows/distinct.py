@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.arrays import IntArray, is_missing, nulls
-from penstock.batch import Batch, Changes, take_order
-from penstock.columns import BytesColumn, Column
+from penstock.columns.batch import Batch, Changes, take_order
+from penstock.columns.column import BytesColumn, Column
 from penstock.ops.core.fold import Fold, Folded, Rows
 from penstock.ops.core.groups import Groups
 from penstock.ops.windows.time_windows import WindowAggregate

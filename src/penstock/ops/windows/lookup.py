@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.arrays import IntArray, last_numbers, without_last
-from penstock.batch import Batch
-from penstock.columns import BytesColumn
+from penstock.columns.batch import Batch
+from penstock.columns.column import BytesColumn
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import group_keys
 from penstock.ops.tables.lookup import UNKNOWN, Found, Lookup, times_of, values_as_of

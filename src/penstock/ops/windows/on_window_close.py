@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import Binary, IntArray, nulls
-from penstock.batch import Batch, Changes, take_order
-from penstock.columns import BytesColumn, WindowedColumn
+from penstock.columns.batch import Batch, Changes, take_order
+from penstock.columns.column import BytesColumn, WindowedColumn
 from penstock.ops.core.context import Context
 from penstock.ops.core.looks import Looks
 from penstock.serdes import Serde, WindowedSerde

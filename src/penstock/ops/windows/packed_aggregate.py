@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import IntArray
-from penstock.batch import Batch, Changes
+from penstock.columns.batch import Batch, Changes
 from penstock.ops.core.failures import blamed, misfit_result
 from penstock.ops.core.nulls import complete
 from penstock.ops.core.operator import Collector, Operator

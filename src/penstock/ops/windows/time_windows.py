@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.arrays import BoolArray, IntArray, nulls
-from penstock.batch import Batch, Changes, merge
-from penstock.columns import WindowedColumn, null_column
+from penstock.columns.batch import Batch, Changes, merge
+from penstock.columns.column import WindowedColumn, null_column
 from penstock.ops.aggregations.plain import Aggregate
 from penstock.ops.core.context import CLOSED_WINDOW
 from penstock.ops.core.fold import Fold, Rows

@@ -11,7 +11,7 @@ from penstock.arrays import BoolArray, IntArray, numbered, shifted
 from penstock.ops.core.functions import row_numbers
 from penstock.plan.own_windows import OwnWindows
 from penstock.plan.windows import TimeWindows, UnlimitedWindows
-from penstock.window_ends import Calendar
+from penstock.values.window_ends import Calendar
 
 
 class Assigned(NamedTuple):

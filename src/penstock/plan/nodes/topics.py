@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.offset_reset import AutoOffsetReset
 from penstock.plan.columns import BOTH, NEITHER, Columns
 from penstock.plan.dataframes import FrameSource, TableTarget
 from penstock.plan.functions import UserFunction
@@ -14,6 +13,7 @@ from penstock.plan.node import Node, Part, Stores, StoreSpec
 from penstock.plan.processors import ProcessorFunction
 from penstock.plan.timestamps import Extractor
 from penstock.serdes import Serde
+from penstock.values.offset_reset import AutoOffsetReset
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.connections import is_elsewhere, option_text, options_found
 from penstock.errors import ConfigError
-from penstock.signatures import telling
+from penstock.usage.signatures import telling
+from penstock.values.connections import is_elsewhere, option_text, options_found
 
 _VARIABLE = "PENSTOCK_SCHEMA_REGISTRY_"
 _SCHEMES = ("http://", "https://", "mock://")

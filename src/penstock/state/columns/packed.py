@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import Binary, IntArray, cut, fixed_binary, is_present, items_at, slices, spans
-from penstock.rows import Rows
+from penstock.columns.rows import Rows
 
 _HEADER = np.dtype([("first", ">i8"), ("second", ">i8"), ("length", ">i4")])
 _ONE = struct.Struct(">qqi")

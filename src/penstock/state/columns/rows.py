@@ -23,7 +23,7 @@ from penstock.arrays import (
     hash64_pairs,
     is_missing,
 )
-from penstock.rows import Rows
+from penstock.columns.rows import Rows
 from penstock.state.columns.arena import Arena
 from penstock.state.columns.index import HashIndex
 

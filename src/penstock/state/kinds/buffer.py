@@ -22,8 +22,7 @@ from penstock.arrays import (
     nulls,
     without_first,
 )
-from penstock.durations import MAX_MS
-from penstock.rows import Rows
+from penstock.columns.rows import Rows
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.database import BLOCK_BYTES, Database
 from penstock.state.interface import ChangelogOffsets
@@ -31,6 +30,7 @@ from penstock.state.kinds.segments import SegmentRows, segment_interval_of
 from penstock.state.kinds.window import WindowRow, WindowStore
 from penstock.state.store import NO_OFFSETS, Located
 from penstock.state.transactional import READ_AT_ONCE, ChangeSet, TransactionalRows, unpack_all
+from penstock.values.durations import MAX_MS
 
 _ABSENT = -1
 _SEGMENTS = 17

@@ -21,8 +21,8 @@ from penstock.arrays import (
     slices,
     spans,
 )
-from penstock.batch import Origins, no_headers
-from penstock.rows import Rows, if_absent
+from penstock.columns.batch import Origins, no_headers
+from penstock.columns.rows import Rows, if_absent
 from penstock.state.columns.packed_headers import pack_headers, unpack_headers
 
 _NULL = -1

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from penstock.arrays import Binary, IntArray, binary, numbered
-from penstock.durations import MAX_MS
 from penstock.state.columns.headers import MARKED, marked, rows_with_headers, rows_without_headers
 from penstock.state.columns.packed import Entries, pack, unpack, unpack_one
 from penstock.state.columns.rows import Keys, Values
@@ -20,6 +19,7 @@ from penstock.state.kinds.slots import SlottedStore
 from penstock.state.kinds.window import WindowRow
 from penstock.state.store import NO_OFFSETS
 from penstock.state.transactional import ChangeSet
+from penstock.values.durations import MAX_MS
 
 
 class JoinWindowStore(SlottedStore):

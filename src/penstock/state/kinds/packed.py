@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import Binary, BoolArray, IntArray, distinct, fixed_binary, is_present, numbered
-from penstock.durations import MAX_MS
 from penstock.state.columns.packed import Entries, pack, unpack, unpack_one
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.kinds.segments import KeyedRow
 from penstock.state.kinds.slots import SlottedStore
+from penstock.values.durations import MAX_MS
 
 _MOST_SLOTS = 1000
 

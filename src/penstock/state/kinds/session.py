@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow.compute as pc
 
 from penstock.arrays import Binary, IntArray, binary, fixed_binary, last_numbers, nulls, without_last
-from penstock.durations import MAX_MS
 from penstock.record import SessionKey
 from penstock.state.columns.packed import Entries, unpack
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.kinds.packed import Loaded, PackedStore
 from penstock.state.transactional import physical_keys
+from penstock.values.durations import MAX_MS
 
 _SESSIONS_A_SLOT = 4
 

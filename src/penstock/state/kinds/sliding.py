@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Binary, nulls
-from penstock.durations import MAX_MS
 from penstock.state.columns.packed import Entries, unpack
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.kinds.packed import PackedStore
 from penstock.state.kinds.window import WindowRow, by_start
 from penstock.state.transactional import physical_keys
+from penstock.values.durations import MAX_MS
 
 
 class SlidingStore(PackedStore):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.arrays import IntArray
-from penstock.durations import MAX_MS
 from penstock.state.kinds.segments import SegmentedStore
+from penstock.values.durations import MAX_MS
 
 
 class SlottedStore(SegmentedStore):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.durations import MAX_MS
 from penstock.state.columns.rows import Keys, Values
 from penstock.state.kinds.segments import SegmentedStore
 from penstock.state.store import Located
+from penstock.values.durations import MAX_MS
 
 WindowRow = tuple[bytes, int, bytes, int]
 """Key, window start, value, timestamp."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.columns import Column
+from penstock.columns.column import Column
 from penstock.state.kinds.own.direct import DirectStore
 
 

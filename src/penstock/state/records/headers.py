@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from penstock.arrays import binary
-from penstock.batch import why_no_headers
+from penstock.columns.batch import why_no_headers
 from penstock.errors import StoreError
 from penstock.messages import show
 from penstock.record import AggregationWithHeaders, Headers, ValueTimestampHeaders

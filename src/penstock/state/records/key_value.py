@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from penstock.columns import Column
+from penstock.columns.column import Column
 from penstock.record import ValueAndTimestamp
 from penstock.serdes import Serde
 from penstock.state.columns.rows import Keys

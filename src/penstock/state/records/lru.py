@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any
 
 from penstock.arrays import binary
-from penstock.columns import Column
+from penstock.columns.column import Column
 from penstock.serdes import Serde
 from penstock.state.columns.rows import Keys
 from penstock.state.kinds.lru import LruStore

@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from penstock.arrays import binary
-from penstock.columns import Column
-from penstock.durations import MAX_MS
+from penstock.columns.column import Column
 from penstock.errors import StoreError
 from penstock.messages import show
 from penstock.record import SessionKey, Windowed
@@ -22,7 +21,8 @@ from penstock.state.kinds.session import SessionStore as EngineStore
 from penstock.state.records.held import HeldValues
 from penstock.state.records.view import KeyValueIterator, RecordView
 from penstock.state.shapes import SessionStore
-from penstock.times import Time, bound
+from penstock.values.durations import MAX_MS
+from penstock.values.times import Time, bound
 
 _MISSES = 16
 """The number of keys that are looked up one by one before all keys that the chunk may need are loaded."""

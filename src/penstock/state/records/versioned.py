@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import binary
-from penstock.columns import Column
+from penstock.columns.column import Column
 from penstock.record import ValueAndTimestamp
 from penstock.serdes import Serde
 from penstock.state.columns.rows import Keys
@@ -19,7 +19,7 @@ from penstock.state.kinds.versioned.store import VersionedStore
 from penstock.state.records.held import HeldValues
 from penstock.state.records.view import RecordView
 from penstock.state.shapes import VersionedKeyValueStore, VersionedRecord
-from penstock.times import Time, bound
+from penstock.values.times import Time, bound
 
 _log = logging.getLogger(__name__)
 _MISSING: Any = object()

@@ -7,8 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, Self, TypeVar
 
-from penstock.columns import Column
-from penstock.durations import MAX_MS
+from penstock.columns.column import Column
 from penstock.errors import OldNameWarning, StoreError
 from penstock.messages import show
 from penstock.serdes import Serde
@@ -16,6 +15,7 @@ from penstock.state import store
 from penstock.state.interface import ChangelogOffsets, IsolationLevel, StateStore, StateStoreContext
 from penstock.state.records.held import HeldKeys, HeldValues
 from penstock.state.transaction import AbstractTransaction
+from penstock.values.durations import MAX_MS
 
 S = TypeVar("S", bound=store.StateStore)
 T = TypeVar("T")

@@ -26,7 +26,7 @@ from penstock.state.records.versioned import VersionedRecords
 from penstock.state.records.view import RecordView
 from penstock.state.records.window import DuplicateWindowRecords, PlainWindowRecords, WindowRecords
 from penstock.state.store import StateStore
-from penstock.window_ends import WindowEnds
+from penstock.values.window_ends import WindowEnds
 
 _VIEWED = KeyValueStore | DuplicateWindowStore | WindowStore | SlidingStore | SessionStore | VersionedStore
 """The kinds of stores that processors can use."""

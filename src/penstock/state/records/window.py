@@ -9,8 +9,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow.compute as pc
 
-from penstock.columns import Column
-from penstock.durations import MAX_MS
+from penstock.columns.column import Column
 from penstock.record import Windowed
 from penstock.serdes import Serde
 from penstock.state.columns.rows import Keys
@@ -21,8 +20,9 @@ from penstock.state.records.changes import SortedChanges
 from penstock.state.records.held import HIGHEST, LOWEST, HeldValues, is_plain
 from penstock.state.records.view import KeyValueIterator, RecordView
 from penstock.state.shapes import WindowStore
-from penstock.times import Time, bound
-from penstock.window_ends import WindowEnds, ends_of
+from penstock.values.durations import MAX_MS
+from penstock.values.times import Time, bound
+from penstock.values.window_ends import WindowEnds, ends_of
 
 _START = itemgetter(0)
 _NEWEST_MISSES = 3

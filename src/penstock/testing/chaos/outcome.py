@@ -10,7 +10,7 @@ from penstock.log.file.log import FileLog
 from penstock.plan.topology import Topology
 from penstock.query.committed import committed_store
 from penstock.settings import Settings
-from penstock.storage import LocalStorage, Storage
+from penstock.storage.base import LocalStorage, Storage
 
 Outcome = dict[str, Any]
 """By partition of an output topic its records in order, by store its rows; also the offsets of the input, and all

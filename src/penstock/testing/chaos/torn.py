@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from penstock.engine.shared.manifest import Manifests
-from penstock.storage import number_in
+from penstock.storage.base import number_in
 from penstock.testing.chaos.outcome import checkpoint
 
 _ATTEMPT = re.compile(r"[0-9a-f]{12}-(\d+)-[0-9a-f]{8}")

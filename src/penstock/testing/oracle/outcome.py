@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from penstock.durations import MAX_MS
-from penstock.metrics import Metric
+from penstock.figures.metrics import Metric
 from penstock.plan.topology import Topology
 from penstock.query.stores import AnyView, KeyValueView, SessionView, VersionedView, WindowView
 from penstock.record import Record, Windowed
 from penstock.testing.oracle.functions import Spec
+from penstock.values.durations import MAX_MS
 
 Row = dict[str, Any]
 

@@ -16,12 +16,12 @@ from penstock import (
     ValueTimestampHeaders,
     ValueTransformerWithKey,
 )
-from penstock.durations import MAX_MS
 from penstock.record import SessionKey, Windowed
 from penstock.serdes import INT, STR, Serde
 from penstock.state.shapes import SessionStore, VersionedKeyValueStore, VersionedRecord, WindowStore
 from penstock.testing.oracle.functions import CaseError, Spec, number, text
 from penstock.testing.oracle.punctuations import plain, schedule_all
+from penstock.values.durations import MAX_MS
 
 Step = Callable[[Any, Any, int], object]
 """Processes the key, the value and the timestamp of one record."""

@@ -20,9 +20,9 @@ from penstock.arrays import partitions
 from penstock.engine.running.start import start
 from penstock.engine.spark.streams import Streams
 from penstock.errors import PenstockError
+from penstock.figures.metrics import DROPPED, total
 from penstock.log.base import TopicInfo
 from penstock.log.file.log import FileLog
-from penstock.metrics import DROPPED, total
 from penstock.plan import nodes
 from penstock.plan.topology import Topology
 from penstock.testing.oracle.build import Build

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock import Materialized, SessionWindows
-from penstock.compiled import table
+from penstock.columns.compiled import table
 from penstock.ops.windows.sessions.processing import sessions_of
 from penstock.ops.windows.sessions.rules import FOUND, PUT, RECORD, process
 from penstock.state.columns.packed import Entries

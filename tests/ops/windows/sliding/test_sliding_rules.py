@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock import Materialized, SlidingWindows
-from penstock.compiled import table
+from penstock.columns.compiled import table
 from penstock.ops.windows.sliding.processing import records_of, windows_of
 from penstock.ops.windows.sliding.rules import BEGIN, COPY, GO_ON, PUT, UPDATE, Rules, process
 from penstock.state.columns.packed import Entries

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Binary, binary, concat
-from penstock.batch import Batch, Changes
-from penstock.columns import BytesColumn, Column
+from penstock.columns.batch import Batch, Changes
+from penstock.columns.column import BytesColumn, Column
 from penstock.ops.windows.distinct import first_records
 from penstock.ops.windows.sessions.fold import Folded, Met, SessionFold
 from penstock.ops.windows.sessions.operator import SessionAggregate

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.arrays import Binary, IntArray
-from penstock.batch import Batch
-from penstock.columns import Column, NumberColumn
-from penstock.moving import moving
+from penstock.columns.batch import Batch
+from penstock.columns.column import Column, NumberColumn
+from penstock.figures.moving import moving
 from penstock.ops.core.failures import blame
 from penstock.ops.core.fold import Keeper
 from penstock.ops.core.notes import TaskFacts

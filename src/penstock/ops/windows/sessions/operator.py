@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import IntArray, concat
-from penstock.batch import Batch, Changes
-from penstock.columns import Column, WindowedColumn
+from penstock.columns.batch import Batch, Changes
+from penstock.columns.column import Column, WindowedColumn
 from penstock.ops.core.context import CLOSED_WINDOW
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.operator import Collector

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.arrays import IntArray
-from penstock.batch import Batch
-from penstock.columns import Column
-from penstock.compiled import column, table
+from penstock.columns.batch import Batch
+from penstock.columns.column import Column
+from penstock.columns.compiled import column, table
 from penstock.ops.windows.sessions.fold import Folded, Met, SessionFold
 from penstock.ops.windows.sessions.rules import FOUND, PUT, RECORD, SESSION, STRETCH, Sessions, keep, process
 from penstock.state.columns.packed import Entries

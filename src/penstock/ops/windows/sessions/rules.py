@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.arrays import IntArray
-from penstock.compiled import compiled, inlined
+from penstock.columns.compiled import compiled, inlined
 
 RECORD = np.dtype(
     [(name, "i8") for name in ("owner", "time", "closed_at", "visible_from", "stored_from", "start", "end", "is_late")],

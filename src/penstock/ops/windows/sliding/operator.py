@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import IntArray, shifted
-from penstock.batch import Batch, Changes, take_order
-from penstock.columns import WindowedColumn
+from penstock.columns.batch import Batch, Changes, take_order
+from penstock.columns.column import WindowedColumn
 from penstock.ops.core.context import CLOSED_WINDOW
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.operator import Collector

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.arrays import Binary, BoolArray, IntArray
-from penstock.batch import Batch
-from penstock.columns import Column, NumberColumn
-from penstock.compiled import column, table
-from penstock.moving import moving
+from penstock.columns.batch import Batch
+from penstock.columns.column import Column, NumberColumn
+from penstock.columns.compiled import column, table
+from penstock.figures.moving import moving
 from penstock.ops.windows.sessions.fold import CountSessions, SessionFold
 from penstock.ops.windows.sliding.rules import (
     BEGIN,

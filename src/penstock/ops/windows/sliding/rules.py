@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.arrays import BoolArray, IntArray
-from penstock.compiled import compiled, constant, inlined
+from penstock.columns.compiled import compiled, constant, inlined
 
 UPDATE = constant(0)
 """The record is added to an existing window."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from penstock.durations import MAX_MS
 from penstock.errors import StoreError
 from penstock.record import SessionKey
 from penstock.state.columns.packed import Entry, pack_one, unpack_one
@@ -17,6 +16,7 @@ from penstock.state.kinds.own.errors import named
 from penstock.state.kinds.own.places import NO_TIMESTAMP, Place, Places
 from penstock.state.kinds.slots import SlottedStore
 from penstock.state.wrappers import InTransactions
+from penstock.values.durations import MAX_MS
 
 
 class Windows(Places):

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import Binary, BoolArray, IntArray, binary, concat, is_present
-from penstock.rows import Rows
+from penstock.columns.rows import Rows
 from penstock.state.columns.rows import Keys
 from penstock.state.kinds.versioned.puts import VersionedPuts
 from penstock.state.kinds.versioned.store import VersionedStore

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from penstock.metrics import BEYOND_HISTORY, DEAD_LETTERS, DROPPED, EXPIRED, LATE, REMOVED_UNREAD, SKIPPED
+from penstock.figures.metrics import BEYOND_HISTORY, DEAD_LETTERS, DROPPED, EXPIRED, LATE, REMOVED_UNREAD, SKIPPED
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from penstock.plain_files import remove_tree
+from penstock.files.plain_files import remove_tree
 
 _NAME = re.compile(r"penstock\.[a-z]+\.[0-9a-z_]{8}", re.ASCII)
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import asdict
 
 from penstock.engine.shared.children import Child
-from penstock.losses import Loss
+from penstock.figures.losses import Loss
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from penstock.record import ConsumerRecord
-from penstock.times import wall_clock_ms
+from penstock.values.times import wall_clock_ms
 
 _log = logging.getLogger(__name__)
 

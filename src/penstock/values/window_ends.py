@@ -16,8 +16,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from penstock.arrays import IntArray, shifted
-from penstock.durations import MAX_MS
 from penstock.errors import ConfigError, SerdeError
+from penstock.values.durations import MAX_MS
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 from penstock import errors
 from penstock.errors import ConfigError, PenstockError
-from penstock.locations import spark_path
+from penstock.files.locations import spark_path
+from penstock.frames.spark_python import lookup_python
 from penstock.log.base import Log, TopicInfo
 from penstock.log.cluster import Kafka
 from penstock.log.open import opened
 from penstock.log.produce import check_columns, check_partitions, key_columns
 from penstock.log.tables import Chosen
 from penstock.messages import show
-from penstock.signatures import telling
-from penstock.spark_python import lookup_python
-from penstock.topic_names import check_topic_name
+from penstock.usage.signatures import telling
+from penstock.values.topic_names import check_topic_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

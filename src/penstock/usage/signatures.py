@@ -8,9 +8,9 @@ from functools import wraps
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
-from penstock.callers import caller
 from penstock.errors import ArgumentsError
 from penstock.messages import nearest, show
+from penstock.usage.callers import caller
 
 F = TypeVar("F", bound=Callable[..., Any])
 

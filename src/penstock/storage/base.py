@@ -22,11 +22,10 @@ import xxhash
 
 from penstock.errors import CorruptDataError, PenstockError, StoreError
 from penstock.faults import check_disk
-from penstock.locations import folder
-from penstock.masking import masked
-from penstock.plain_files import new_file, readable_bytes
-from penstock.syncing import is_durable_later, sync_path
-from penstock.untrusted import inner_path
+from penstock.files.plain_files import new_file, readable_bytes
+from penstock.files.untrusted import inner_path
+from penstock.storage.syncing import is_durable_later, sync_path
+from penstock.values.masking import masked
 
 
 class FileRef(msgspec.Struct, frozen=True, array_like=True):
@@ -111,7 +110,7 @@ class Storage(ABC):
         """Raise ``ConfigError`` if the storage lacks an operation that commits rely on."""
 
     def take_counts(self) -> dict[str, int]:
-        """Return the requests and bytes since the last call, by the names of ``penstock.metrics``."""
+        """Return the requests and bytes since the last call, by the names of ``penstock.figures.metrics``."""
         return {}
 
     @property
@@ -251,15 +250,6 @@ def number_in(name: str) -> int | None:
 
 
 _NUMBER = re.compile(r"(\d{16})[.-]", re.ASCII)
-
-
-def open_storage(url: str) -> Storage:
-    """Return the storage at a URL of an object store, or in a folder."""
-    if "://" not in url:
-        return LocalStorage(folder(url, "checkpoint"))
-    from penstock.object_storage import ObjectStorage
-
-    return ObjectStorage(url)
 
 
 # --- small files that say themselves whether they are whole --------------------------------------------------------

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import BoolArray, IntArray, concat, is_all
-from penstock.columns import Column
+from penstock.columns.column import Column
 
 
 class Kind(NamedTuple):

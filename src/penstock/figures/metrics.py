@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from penstock.arrays import IntArray
-from penstock.metric_names import GROUPS, OF_KAFKA, RECORDING_LEVELS, has_rate, is_recorded_at, level_of
+from penstock.figures.metric_names import GROUPS, OF_KAFKA, RECORDING_LEVELS, has_rate, is_recorded_at, level_of
 
 DROPPED = "dropped-records-total"
 LATE = "late-record-drop-total"

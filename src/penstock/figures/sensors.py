@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Mapping
 
 from penstock.errors import ProcessingError
-from penstock.java_names import KafkaNames
+from penstock.figures.metric_names import RECORDING_LEVELS
+from penstock.figures.metrics import OWN, Metric
 from penstock.messages import show
-from penstock.metric_names import RECORDING_LEVELS
-from penstock.metrics import OWN, Metric
+from penstock.usage.java_names import KafkaNames
 
 Count = Callable[[Metric, int], None]
 """Adds a figure to those of the running commit."""

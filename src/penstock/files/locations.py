@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from penstock.errors import ConfigError
-from penstock.masking import masked
+from penstock.values.masking import masked
 
 KAFKA = "kafka"
 _SLASHED = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import BoolArray, IntArray
-from penstock.columns import Column, is_routed_alike
+from penstock.columns.column import Column, is_routed_alike
+from penstock.columns.rows import Kind, Rows, if_absent, joined, of_kind
 from penstock.messages import show
-from penstock.rows import Kind, Rows, if_absent, joined, of_kind
 
 Order = tuple[IntArray | int, ...]
 """The place of each record in the task's processing order: its position, then its branch, then its index among the

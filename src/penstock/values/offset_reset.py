@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from penstock.durations import Duration, to_ms
 from penstock.errors import ConfigError
-from penstock.times import Time, to_timestamp
+from penstock.values.durations import Duration, to_ms
+from penstock.values.times import Time, to_timestamp
 
 _PLAIN = ("earliest", "latest", "none")
 _FORMS = f"{', '.join(_PLAIN)}, by_duration:<duration> or by_timestamp:<time>"

@@ -15,7 +15,7 @@ from penstock.query.application import checkpoint_of
 from penstock.query.commits import AtCommit, StoredCommits
 from penstock.query.committed import CommittedStore
 from penstock.query.stores import view_of
-from penstock.storage import open_storage
+from penstock.storage.opening import open_storage
 
 FORMAT = "penstock-state"
 _OPTIONS = ("application", "store")

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from penstock.messages import nearest
-from penstock.signatures import told_of
+from penstock.usage.signatures import told_of
 
 _AFTER_GROUPING = "group the records first: group_by_key() or group_by(...), and then {0}(...)"
 _OF_STREAMS = "say to_stream() first: to_stream().{0}(...)"

@@ -51,8 +51,8 @@ def _session() -> Any:
 
 
 def _make_known(session: Any) -> None:
-    from penstock import state_frames
     from penstock.engine.spark.dataframes import make_known
+    from penstock.frames import state_frames
 
     try:
         make_known(session)

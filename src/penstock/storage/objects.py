@@ -23,9 +23,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import ConfigError, StoreError
-from penstock.masking import masked
-from penstock.metrics import STORE_READ, STORE_REQUESTS, STORE_WRITTEN
-from penstock.storage import FileRef, Storage, checksum, inside
+from penstock.figures.metrics import STORE_READ, STORE_REQUESTS, STORE_WRITTEN
+from penstock.storage.base import FileRef, Storage, checksum, inside
+from penstock.values.masking import masked
 
 _log = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""Records and rows as columns, and compiled rules over them."""

@@ -1,0 +1,1 @@
+"""What an application counts: metrics and lost records."""

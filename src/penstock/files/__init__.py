@@ -1,0 +1,1 @@
+"""Paths and files that others may have written, and temporary folders."""

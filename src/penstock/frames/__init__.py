@@ -1,0 +1,1 @@
+"""Spark DataFrames of topics and state, without a program."""

@@ -1,0 +1,1 @@
+"""How users call Penstock: where, with which arguments, by which names."""

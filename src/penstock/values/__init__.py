@@ -1,0 +1,1 @@
+"""Small values that users write: durations, times, sizes, names, offsets."""
