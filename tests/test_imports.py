@@ -159,7 +159,7 @@ def test_topics_are_written_and_read_without_spark_java_and_extras(tmp_path):
 
 def test_object_storage_without_its_extra_says_what_to_install():
     program = blocked(["obstore"]) + (
-        "from penstock.errors import ConfigError\nfrom penstock.storage.base import open_storage\n"
+        "from penstock.errors import ConfigError\nfrom penstock.storage.opening import open_storage\n"
         "try:\n    open_storage('s3://key:secret@bucket/app')\nexcept ConfigError as error:\n    print(error)\n"
     )
     assert run(program) == ("the checkpoint storage s3://... needs obstore: pip install 'penstock-streams[obstore]'\n")

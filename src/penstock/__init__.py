@@ -341,7 +341,7 @@ _let_spark_find_this_python()
 
 _NAMES = {
     "processor_wrapper": "ProcessorWrapper",
-    "dataframes": "write",
+    "frames.dataframes": "write",
     "dsl.branched": "Branched BranchedKStream",
     "dsl.builder": "StreamsBuilder",
     "dsl.built_in_suppliers": "BuiltInDslStoreSuppliers",
@@ -386,9 +386,9 @@ _NAMES = {
     "log.consume": "consume",
     "log.produce": "produce produce_columns",
     "log.schema": "schema_of",
-    "losses": "Loss",
-    "metrics": "Metric",
-    "offset_reset": "AutoOffsetReset",
+    "figures.losses": "Loss",
+    "figures.metrics": "Metric",
+    "values.offset_reset": "AutoOffsetReset",
     "plan.functions": "columnar",
     "plan.store_suppliers": "DslKeyValueParams DslSessionParams DslStoreSuppliers DslWindowParams",
     "plan.topology": "Topology",
@@ -396,7 +396,7 @@ _NAMES = {
         "Cancellable FixedKeyProcessor Processor ProcessorContext ProcessorSupplier "
         "PunctuationType RecordContext RecordMetadata STREAM_TIME ValueTransformerWithKey WALL_CLOCK_TIME"
     ),
-    "progress": "Progress",
+    "engine.shared.progress": "Progress",
     "query.answers": "FailureReason QueryResult StateQueryResult",
     "query.application": "ApplicationStores",
     "query.position": "Position PositionBound",
@@ -411,7 +411,7 @@ _NAMES = {
         "AggregationWithHeaders ConsumerRecord Record SessionKey ValueAndTimestamp ValueTimestampHeaders Window "
         "Windowed"
     ),
-    "sensors": "Sensor StreamsMetrics",
+    "figures.sensors": "Sensor StreamsMetrics",
     "serdes.kafka": "Serdes",
     "serdes.registry": "Avro JsonSchema Protobuf SchemaRegistry",
     "state.buffered": "BufferedTransaction",
@@ -423,7 +423,7 @@ _NAMES = {
     ),
     "state.transaction": "AbstractTransaction AbstractTransactionalStore",
     "state.wrappers": "TransactionalKeyValueStore TransactionalSegment",
-    "timestamps": (
+    "values.timestamps": (
         "FailOnInvalidTimestamp LogAndSkipOnInvalidTimestamp TimestampExtractor "
         "UsePartitionTimeOnInvalidTimestamp WallclockTimestampExtractor"
     ),
