@@ -11,9 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock import StreamsBuilder, consume, produce_columns, schema_of, temporary
+from penstock import StreamsBuilder, consume, produce_columns, schema_of
 from penstock.engine.local import LocalApplication
 from penstock.errors import ConfigError
+from penstock.files import temporary
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings
 from penstock.storage.base import LocalStorage

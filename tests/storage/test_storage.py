@@ -26,12 +26,12 @@ from penstock.storage.base import (
     checksum,
     create_file,
     durable_file,
-    open_storage,
     seal,
     unseal,
     writing,
 )
 from penstock.storage.objects import ObjectStorage
+from penstock.storage.opening import open_storage
 from support.s3 import S3Server
 
 

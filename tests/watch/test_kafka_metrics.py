@@ -14,12 +14,12 @@ from penstock import (
     StreamsBuilder,
     Suppressed,
     Topology,
-    metrics,
     produce,
 )
 from penstock.engine.local import LocalApplication
 from penstock.engine.task import task
 from penstock.errors import ConfigError
+from penstock.figures import metrics
 from penstock.figures.metric_names import GROUPS, NOT_GIVEN, OF_KAFKA, OF_THE_TEXTS, RECORDING_LEVELS, names
 from penstock.figures.metrics import Metric
 from penstock.log.file.log import FileLog
