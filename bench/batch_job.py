@@ -60,7 +60,10 @@ OTHERS = {"floor": floor, "count": count, "sessions": sessions}
 @click.option("--master", default=f"local[{PARTITIONS}]", help="Where Spark runs.")
 @click.option("--conf", multiple=True, metavar="NAME=VALUE", help="A setting of the session.")
 @click.option("--seed", is_flag=True, help="Leave a checkpoint, from which an application would go on.")
-def main(mode: str, topology: str, source: str, work: Path, master: str, conf: tuple[str, ...], seed: bool) -> None:
+@click.option("--last", is_flag=True, help="Put out the last update of each key only, as batches do by default.")
+def main(
+    mode: str, topology: str, source: str, work: Path, master: str, conf: tuple[str, ...], seed: bool, last: bool
+) -> None:
     """Run MODE over SOURCE."""
     spark = session(master, dict(one.split("=", 1) for one in conf))
     if mode in OTHERS:
@@ -68,7 +71,7 @@ def main(mode: str, topology: str, source: str, work: Path, master: str, conf: t
         result.write.mode("overwrite").parquet(str(work / "out"))
         return
     made = TOPOLOGIES[topology]("in" if mode == "batch" else source, "out")
-    given: dict[str, Any] = {"statestore_cache_max_bytes": 0}
+    given: dict[str, Any] = {} if last else {"statestore_cache_max_bytes": 0}
     application: dict[str, Any] = {"log": FileLog(work / "log"), "state_dir": work / "state"}
     if mode == "topic":
         made.run_batch(spark, {}, application_id="bench", **application, **given)

@@ -149,7 +149,7 @@ def start(
     command: Sequence[str], with_input: bool = False, environment: Mapping[str, str] = MappingProxyType({})
 ) -> subprocess.Popen[str]:
     """Start a command in a session of its own; ``python -m bench...`` finds its modules."""
-    path = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    path = os.pathsep.join([str(_ROOT), *filter(None, [environment.get("PYTHONPATH"), os.environ.get("PYTHONPATH")])])
     return subprocess.Popen(
         command,
         stdin=subprocess.PIPE if with_input else subprocess.DEVNULL,

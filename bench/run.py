@@ -53,6 +53,7 @@ MEASUREMENTS: list[tuple[str, Callable[[Plan], Section]]] = [
     *((workload.name, partial(marginal.measure, workload=workload)) for workload in WORKLOADS),
     *((f"KAFKA-{workload.name}", partial(on_kafka.measure, workload=workload)) for workload in on_kafka.measured()),
     ("BATCH", batches.measure),
+    ("COMET", batches.measure_comet),
     ("SEED", batches.measure_seed),
     ("VERSIONS", versions.measure),
     ("STORE", remembered.measure),

@@ -13,7 +13,7 @@ import pytest
 
 from penstock import StreamsBuilder, Suppressed, TimeWindows, Topology
 from penstock.arrays import partitions as partitions_of
-from penstock.engine.batch import frames
+from penstock.engine.batch import exchange, frames
 from penstock.engine.batch.arguments import Columns, sources_of
 from penstock.serdes import STR, of
 from penstock.testing import TopologyTestDriver
@@ -184,3 +184,14 @@ def test_a_task_that_spark_runs_twice_gives_the_same(spark: Any, tmp_path: Path)
             found.append(everything(result))
     assert killed.exists()
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("tasks", [2, 8, 150])
+def test_an_exchange_by_hash_brings_rows_to_the_same_partitions_as_one_by_number(spark: Any, tasks: int) -> None:
+    """As sessions with Comet need it."""
+    from pyspark.sql import functions as f
+
+    rows = spark.range(2 * tasks).select((f.col("id") % tasks).cast("int").alias("partition"))
+    moved = rows.repartition(tasks, f.element_at(f.lit(exchange.numbers(tasks)), f.col("partition") + 1))
+    found = moved.select("partition", f.spark_partition_id()).distinct().collect()
+    assert sorted(map(tuple, found)) == [(number, number) for number in range(tasks)]

@@ -1,39 +1,18 @@
-"""Delta Lake for tests: its files, which Maven gets once, and a session with them."""
+"""Delta Lake for tests: its files, and a session with them."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-import pytest
+from support.maven import jar
 
 VERSION = "4.4.0"
 """The newest for Spark 4.2 that Maven Central has."""
 
-_ARTIFACTS = ("delta-spark_4.2_2.13", "delta-storage")
-_GET = "org.apache.maven.plugins:maven-dependency-plugin:2.8:get"
 
-
-@cache
 def jars() -> str:
-    """Its files, with commas between them; the test is left out where Maven cannot."""
-    maven = shutil.which("mvn")
-    if maven is None:
-        pytest.skip("tests with Delta Lake need Maven")
-    found = []
-    for name in _ARTIFACTS:
-        file = Path.home() / f".m2/repository/io/delta/{name}/{VERSION}/{name}-{VERSION}.jar"
-        if not file.exists():
-            what = f"-Dartifact=io.delta:{name}:{VERSION}"
-            command = [maven, "-q", "-B", _GET, "-Dtransitive=false", what]
-            got = subprocess.run(command, capture_output=True, timeout=300)
-            if got.returncode:
-                pytest.skip(f"tests with Delta Lake are left out: Maven cannot get it: {got.stdout.decode()[-300:]}")
-        found.append(str(file))
-    return ",".join(found)
+    """Its files, with commas between them; the test is left out where Maven cannot get them."""
+    return ",".join(jar("io.delta", name, VERSION) for name in ("delta-spark_4.2_2.13", "delta-storage"))
 
 
 def with_delta(builder: Any, files: str) -> Any:

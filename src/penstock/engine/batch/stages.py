@@ -14,7 +14,7 @@ from msgspec.json import decode
 from pyspark.sql import functions as f
 
 from penstock import errors
-from penstock.engine.batch import frames
+from penstock.engine.batch import exchange, frames
 from penstock.engine.batch.arguments import Source
 from penstock.engine.batch.feed import RowsOf
 from penstock.engine.batch.packed import AS_ROWS, BLOCK, as_rows
@@ -126,7 +126,7 @@ class SparkStages:
         is_alone = len(inputs) == 1
         frame = reduce(_union, (self._rows(one, tasks, causes) for one in inputs))
         order = [f.col(name) for name in SORTED_BY if name in frame.columns and not (is_alone and name == "input")]
-        moved = frame.repartitionById(tasks, "partition").sortWithinPartitions(*order, *self._places(inputs))
+        moved = exchange.moved(frame, tasks).sortWithinPartitions(*order, *self._places(inputs))
         return _wanted(moved, inputs, ["input"] * (not is_alone) + ["cause"] * causes)
 
     def _packed(self, stage: Stage, tasks: int) -> Any:
@@ -134,7 +134,7 @@ class SparkStages:
         columns = ["input"] * (len(stage.inputs) > 1) + list(BLOCK)
         frame = reduce(_union, (self._blocks(one) for one in stage.inputs))
         order = [name for name in SORTED_BY if name in columns]
-        return frame.repartitionById(tasks, "partition").sortWithinPartitions(*order).select(*columns)
+        return exchange.moved(frame, tasks).sortWithinPartitions(*order).select(*columns)
 
     def _of_circle(self, sub: SubTopology, stage: Stage) -> Any:
         """Return the rows for one sub-topology of a circle."""
