@@ -34,14 +34,15 @@ def has_comet(session: Any) -> bool:
 
 
 @cache
-def numbers(tasks: int) -> list[int]:
-    """Return for each partition a number that Spark's hash partitioning sends there."""
-    count = 8 * tasks
-    while True:
-        places, first = np.unique(_hash(np.arange(count)).view(np.int32) % tasks, return_index=True)
-        if len(places) == tasks:
-            return [int(number) for number in first]
-        count *= 2
+def numbers(tasks: int, count: int | None = None) -> list[int]:
+    """Return for each partition a number that Spark's hash partitioning sends there.
+
+    Args:
+        count: how many numbers to try first.
+    """
+    count = 8 * tasks if count is None else count
+    places, first = np.unique(_hash(np.arange(count)).view(np.int32) % tasks, return_index=True)
+    return [int(number) for number in first] if len(places) == tasks else numbers(tasks, 2 * count)
 
 
 def _hash(numbers: IntArray) -> Any:
