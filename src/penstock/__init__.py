@@ -156,6 +156,7 @@ if _TYPE_CHECKING:
         VersionedRecord,
         WindowStore,
     )
+    from penstock.state.standby_updates import StandbyUpdateListener, SuspendReason
     from penstock.state.transaction import AbstractTransaction, AbstractTransactionalStore
     from penstock.state.wrappers import TransactionalKeyValueStore, TransactionalSegment
     from penstock.values.offset_reset import AutoOffsetReset
@@ -271,6 +272,7 @@ __all__ = [
     "SlidingWindows",
     "SlotPlace",
     "SparkLostError",
+    "StandbyUpdateListener",
     "State",
     "StateQueryRequest",
     "StateQueryResult",
@@ -286,6 +288,7 @@ __all__ = [
     "StreamsBuilder",
     "StreamsMetrics",
     "Suppressed",
+    "SuspendReason",
     "TableJoined",
     "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",
@@ -417,6 +420,7 @@ _NAMES = {
     "state.buffered": "BufferedTransaction",
     "state.interface": "IsolationLevel StateStore StateStoreContext TopicPartition Transaction",
     "state.restoring": "StateRestoreListener",
+    "state.standby_updates": "StandbyUpdateListener SuspendReason",
     "state.shapes": (
         "KeyValueStore SessionStore TimestampedBytesStore VersionedBytesStore VersionedKeyValueStore VersionedRecord "
         "WindowStore"

@@ -11,29 +11,18 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import JoinWindows, KStream, StreamsBuilder, TimeWindows, Topology
 from penstock.engine.commit.rounds import Rounds
-from penstock.engine.shared.circles import Circle, circles_of
 from penstock.engine.shared.layout import layout_of
 from penstock.log.base import TopicInfo
 from penstock.log.memory import MemoryLog
-from support.topologies import EXAMPLES, larger, pair, stream, topology_of
+from support.circling import FEW, NAMES, circles
+from support.topologies import larger, pair, stream, topology_of
 from support.topologies_of_circles import by_value
 from support.worlds import CUTS, Row, World, backlog, in_any_order, in_disorder, in_order, live
-
-
-def circles(topology: Topology) -> tuple[Circle, ...]:
-    subs = tuple(sub for sub in topology.sub_topologies if not sub.is_global)
-    return circles_of(subs, topology.internal_topics, topology.facts)
-
-
-NAMES = [name for name in EXAMPLES if circles(topology_of(name))]
-
-
-FEW = settings(max_examples=max(4, settings.default.max_examples // 5))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -16,11 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from penstock import StreamsBuilder, Topology
-from penstock.arrays import partitions
 from penstock.engine.shared.manifest import Manifests
 from penstock.engine.slots import sessions
 from penstock.errors import CommitError, ConfigError, SparkLostError, StoreError
@@ -30,7 +28,7 @@ from penstock.state.restoring import StateRestoreListener
 from penstock.storage.base import FileRef
 from support.disks import Disk, why_not
 from support.forked_slots import HALF_AN_ANSWER, ForkedHost, Nobody, stop_and_go_on
-from support.slotted import KEYS, Application, expected, put
+from support.slotted import KEYS, Application, expected, partition_of, put
 from support.world import World
 
 pytestmark = [pytest.mark.kip("892-13"), pytest.mark.slow]
@@ -416,10 +414,6 @@ def rows_of(world: World, delta: FileRef | None) -> int:
     """How many rows a delta file has."""
     assert delta is not None
     return sum(len(changes.keys) for _, changes in read_delta(world.storage.read_verified(delta), "here"))
-
-
-def partition_of(key: str) -> int:
-    return int(partitions(pa.array([key.encode()], pa.binary()), 2, 0)[0])
 
 
 def sleeping(asleep: Path) -> Topology:

@@ -83,6 +83,40 @@ def test_no_more_is_uncommitted_than_the_limit_and_what_one_record_makes(
     assert [max(one) >= limit for one in after if one][:-1] == [True] * (len([one for one in after if one]) - 1)
 
 
+def bursts() -> Topology:
+    """A processor that makes as many writes of a record as the record says."""
+    builder = StreamsBuilder()
+
+    def put(record: Any, context: Any) -> None:
+        for number in range(record.value):
+            context.get_state_store("many").put(f"{record.key}-{number}", record.value)
+
+    builder.add_state_store(Stores.key_value_store_builder(Stores.persistent_key_value_store("many"), str, int))
+    builder.stream("in", key=str, value=int).process(put, "many")
+    return builder.build()
+
+
+def test_a_record_that_makes_a_hundred_times_as_much_comes_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    world = World(tmp_path, bursts(), statestore_uncommitted_max_records=100)
+    produce([(f"k{n}", 100 if n >= 300 else n % 2, n) for n in range(320)], "in", str, int, world.log)
+    commits, after = held(world, monkeypatch, "approximate_num_uncommitted_entries")
+    assert sum(commits) == 320
+    assert max(max(one, default=0) for one in after) < 100 + 100
+
+
+def test_records_that_are_a_thousand_times_as_large_come_in_small_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    builder = StreamsBuilder()
+    builder.stream("in", key=str, value=str).to_table(materialized=Materialized("texts"))
+    world = World(tmp_path, builder.build(), statestore_uncommitted_max_bytes=500_000)
+    produce([(f"k{n}", "x" * (50_000 if n >= 3_000 else 5), n) for n in range(3_050)], "in", str, str, world.log)
+    commits, after = held(world, monkeypatch, "approximate_num_uncommitted_bytes")
+    assert sum(commits) == 3_050
+    assert max(max(one, default=0) for one in after) < 500_000 + 50_200
+    assert sum(map(len, after)) < 1_500, "small records go in larger chunks"
+
+
 @pytest.mark.parametrize(
     ("setting", "limit", "figure", "made"),
     [

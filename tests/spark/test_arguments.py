@@ -62,6 +62,7 @@ def topology(function: Any = str) -> Any:
         ({"slots": float("nan")}, "start: slots is a number of processes, an int of at least 1; got nan of type float"),
         ({"on_progress": 5}, r"start: on_progress is a function of \(progress\), .*; got 5"),
         ({"state_restore_listener": 5}, "start: state_restore_listener is a StateRestoreListener, got 5"),
+        ({"standby_update_listener": 5}, "start: standby_update_listener is a StandbyUpdateListener, got 5"),
         ({"state_listener": 5}, "state_listener is a function of .*; got 5"),
         ({"uncaught_exception_handler": 5}, "uncaught_exception_handler is a function of .*; got 5"),
         ({"on_eror": "skip"}, r"unknown setting 'on_eror' \(keyword\) \(did you mean 'on_error'\?\)"),

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pyarrow as pa
+
+from penstock.arrays import partitions
 from penstock.engine.commit.coordinator import Coordinator
 from penstock.engine.commit.loop import CommitLoop
 from penstock.engine.commit.opening import open_application
@@ -63,3 +66,8 @@ def expected(times: int) -> Counter[Any]:
     """All counts of so many rounds of the keys, each exactly once."""
     total = Counter(KEYS)
     return Counter((key, n + 1) for key, count in total.items() for n in range(count * times))
+
+
+def partition_of(key: str) -> int:
+    """The partition of a key among two."""
+    return int(partitions(pa.array([key.encode()], pa.binary()), 2, 0)[0])

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from penstock.log.cluster import Kafka
     from penstock.settings import Settings, SettingsArguments
     from penstock.state.restoring import StateRestoreListener
+    from penstock.state.standby_updates import StandbyUpdateListener
     from penstock.values.durations import Duration
 
 _FORMATS = ("text", "mermaid")
@@ -265,6 +266,7 @@ class Topology(Declarations):
         slots: int | None = None,
         on_progress: Callable[[Progress], None] | None = None,
         state_restore_listener: StateRestoreListener | None = None,
+        standby_update_listener: StandbyUpdateListener | None = None,
         state_listener: StateListener | None = None,
         uncaught_exception_handler: UncaughtExceptionHandler | None = None,
         rename: Mapping[str, str] | None = None,
@@ -282,6 +284,7 @@ class Topology(Declarations):
             slots: how many Python processes work at once; by default as many as cores.
             on_progress: called after every commit.
             state_restore_listener: is told how stores are restored, from the start on.
+            standby_update_listener: is told how the copies of stores go on that ``standby_replicas=1`` keeps.
             state_listener: called with (new state, old state) at every change of the application's state.
             uncaught_exception_handler: called with the error that is about to stop the application; its answer
                 ``"replace"`` starts again from the last commit, with new tasks, and ``"stop"`` stops.
@@ -302,12 +305,12 @@ class Topology(Declarations):
         """
         from penstock.engine.running.start import start
 
-        listener = state_restore_listener
         given = (application_id, log, spark, trigger, slots, on_progress)
         return start(
             self,
             *given,
-            state_restore_listener=listener,
+            state_restore_listener=state_restore_listener,
+            standby_update_listener=standby_update_listener,
             state_listener=state_listener,
             uncaught_exception_handler=uncaught_exception_handler,
             rename=rename,

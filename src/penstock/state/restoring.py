@@ -88,6 +88,10 @@ class Restoring:
             for store in self._at:
                 self._say(START, store, at)
 
+    def goes_on(self, until: int) -> None:
+        """Note that a copy, which was brought to a commit, follows to a later one."""
+        self._until = until
+
     def batch(self, store: str, at: int, rows: int) -> None:
         if store in self._rows and rows:
             self._rows[store] += rows

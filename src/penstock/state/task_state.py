@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -297,8 +297,9 @@ class TaskState:
             self.at, self._attempt = step.commit, step.attempt
             self._schedule.committed(0 if step.delta is None else step.delta.size)
 
-    def follow(self, steps: Iterable[Committed]) -> None:
-        """Apply commits of another program, and write them to disk when that is due."""
+    def follow(self, steps: Sequence[Committed]) -> None:
+        """Apply commits of another program, in order, and write them to disk when that is due."""
+        self._restoring.goes_on(max(step.commit for step in steps))
         for step in steps:
             self.apply(step)
             if self._database is not None and self._is_flush_due():
@@ -310,8 +311,7 @@ class TaskState:
 
     def changes(self) -> list[tuple[str, ChangeSet]]:
         """The changes of the running transaction, store by store."""
-        every = ((name, store.changes()) for name, store in self.stores.items())
-        return [(name, change) for name, change in every if change is not None]
+        return [(name, change) for name, store in self.stores.items() if (change := store.changes()) is not None]
 
     def numbers(self) -> Numbers:
         """The numbers at the end of the running transaction."""

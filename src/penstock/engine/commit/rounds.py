@@ -26,6 +26,7 @@ import msgspec
 
 from penstock.engine.shared.circles import Circle
 from penstock.engine.shared.exchange import ExchangeRef
+from penstock.engine.shared.first_writes import records_at_first
 from penstock.engine.shared.layout import TaskId
 from penstock.engine.shared.stretch import FIRST_ROOT, Stretch, longest
 from penstock.engine.shared.work import Lap, LapDone, TaskDone, TaskWork
@@ -108,6 +109,7 @@ class Rounds:
         waited = {ref.file.name for topics in self._coming.values() for refs in topics.values() for ref in refs}
         self._lap({task: Lap() for task in self._works})
         self._let_come_back(waited)
+        self._fit()
         while (stretch := self._stretch()) is not None:
             if self._circle.lap is None:
                 first = min(self._heads())[1]
@@ -134,6 +136,8 @@ class Rounds:
             return None
         limits = [(at.until, TaskId.parse(task)) for task, at in self._at.items() if at.until is not None]
         until = min([*limits, *self._limits, (first + last, max(task for _, task in heads))])
+        if self._room() < len(heads):
+            until = min(until, *heads)
         taking = sorted(task for head, task in heads if (head, task) <= until)
         if not taking:
             return None
@@ -147,6 +151,7 @@ class Rounds:
         room = float(_GROWTH)
         looked = max(self._at_hand[task] for task in stretch.places)
         files = self._lap({task: Lap(number=0, stretch=stretch, takes=True) for task in stretch.places})
+        roots = sum(self._at[task].taken for task in stretch.places)
         begun = dict.fromkeys(stretch.places)
         for number in range(1, last + 1):
             due = self._due(number)
@@ -154,16 +159,34 @@ class Rounds:
             room = min([room, *(self._room_for(topics.values()) for topics in due.values())])
             if number == last:
                 self._look_for(int(looked * room))
-            files |= self._lap({task: Lap(number, stretch, comes_back=due.get(task, {})) for task in begun})
+            entered = roots if number == last else 0
+            files |= self._lap({t: Lap(number, stretch, comes_back=due.get(t, {}), roots=entered) for t in begun})
         assert not self._coming, f"{', '.join(self._coming)} got something behind the last lap"
         self._next_root = stretch.end
         self._attempt.forget(files)
+        self._fit()
 
     def _room_for(self, topics: Iterable[list[ExchangeRef]]) -> float:
         """Return by how much a round could grow until a task gets back as much as it may process at once."""
         refs, settings = [ref for some in topics for ref in some], self._attempt.settings
         records, nbytes = sum(ref.records for ref in refs), sum(ref.nbytes for ref in refs)
         return min(settings.chunk_records / max(records, 1), settings.chunk_bytes / max(nbytes, 1))
+
+    def _room(self) -> int:
+        """Return how many records may enter the circle at once, by the limits of uncommitted writes."""
+        room = min(at.room for at in self._at.values())
+        # Nothing is known yet of what records make where none have come.
+        if {TaskId.parse(task).sub for task in self._at} != {sub.id for sub in self._circle.subs}:
+            return min(room, records_at_first(self._attempt.settings))
+        return room
+
+    def _fit(self) -> None:
+        """Have tasks prepare no more records for the next round than the stores of all tasks have room for."""
+        takers = [str(task) for _, task in self._heads()]
+        room = self._room() if takers else 0
+        if self._circle.lap is not None and sum(self._at_hand[task] for task in takers) > max(room, len(takers)):
+            self._look_for(room // len(takers))
+            self._lap({task: Lap() for task in takers})
 
     def _due(self, lap: int) -> dict[str, Refs]:
         """Return the records on their way to steps that have their turn in a lap."""

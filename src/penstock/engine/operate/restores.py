@@ -13,16 +13,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from penstock.engine.operate.standbys import Standbys
 from penstock.engine.shared.layout import TaskId
 from penstock.errors import ConfigError
 from penstock.messages import show
 from penstock.state.interface import TopicPartition
 from penstock.state.restoring import BATCH, END, START, SUSPENDED, RestoreStep, StateRestoreListener
+from penstock.state.standby_updates import StandbyUpdateListener
 from penstock.usage.calls import refuse_result, why_methods_unusable
 
 _log = logging.getLogger(__name__)
 
-_HEARS = ("on_restore_start", "on_batch_restored", "on_restore_end", "on_restore_suspended")
 _EVERY_SECONDS = 0.25
 
 
@@ -71,8 +72,15 @@ class LagInfo(NamedTuple):
 class Restores:
     """The restores of an application since its start. Thread-safe."""
 
-    def __init__(self, application_id: str, listener: StateRestoreListener | None = None):
+    def __init__(
+        self,
+        application_id: str,
+        listener: StateRestoreListener | None = None,
+        standby_listener: StandbyUpdateListener | None = None,
+    ):
         self.listener = listener
+        self.standbys = Standbys(application_id, standby_listener)
+        """The copies on other machines."""
         self._application_id = application_id
         self._progress: dict[tuple[str, str], RestoreProgress] = {}
         self._began: dict[tuple[str, str], float] = {}
@@ -163,12 +171,12 @@ class Batched:
         self._tell(steps)
 
 
-def check_listener(listener: object, where: str) -> None:
-    """Raise ``ConfigError`` for a value that is no listener, instead of failing when the first restore begins."""
-    if listener is not None and not isinstance(listener, StateRestoreListener):
+def check_listener(listener: object, where: str, kind: type = StateRestoreListener) -> None:
+    """Raise ``ConfigError`` for a value that is no listener, instead of failing when the first call is due."""
+    if listener is not None and not isinstance(listener, kind):
         raise ConfigError(
-            f"{where} is a StateRestoreListener, got {show(listener)} of type {type(listener).__name__}; extend "
-            "penstock.StateRestoreListener, and write those of its methods that you want to hear of"
+            f"{where} is a {kind.__name__}, got {show(listener)} of type {type(listener).__name__}; extend "
+            f"penstock.{kind.__name__}, and write those of its methods that you want to hear of"
         )
-    if why := why_methods_unusable(listener, *_HEARS):
+    if why := why_methods_unusable(listener, *(name for name in vars(kind) if name.startswith("on_"))):
         raise ConfigError(f"{where}: of the listener {type(listener).__name__} {why}")

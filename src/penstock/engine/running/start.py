@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # slow imports run while the JVM starts
     from penstock.engine.shared.program import ProgramFile
     from penstock.settings import Settings
     from penstock.state.restoring import StateRestoreListener
+    from penstock.state.standby_updates import StandbyUpdateListener
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ def start(
     program: ProgramFile | None = None,
     on_engine: Callable[[str], None] | None = None,
     state_restore_listener: StateRestoreListener | None = None,
+    standby_update_listener: StandbyUpdateListener | None = None,
     state_listener: StateListener | None = None,
     uncaught_exception_handler: UncaughtExceptionHandler | None = None,
     rename: Mapping[str, str] | None = None,
@@ -61,6 +63,7 @@ def start(
         program: which program it is, where that is known; ``penstock run`` tells it.
         on_engine: called when nothing was found that stands in the way, with a line that says what runs it, and why.
         state_restore_listener: is told how restores go on, from the first one on.
+        standby_update_listener: is told how the copies of ``standby_replicas=1`` go on.
         state_listener: is told of every change of the application's state.
         uncaught_exception_handler: is called when an error is about to stop the application, and returns how to react.
         rename: the new names of stores whose names have changed, by the old ones.
@@ -87,8 +90,10 @@ def start(
         from penstock.engine.operate.lifecycle import Lifecycle
         from penstock.engine.operate.restores import check_listener
         from penstock.engine.running.streams import Streams
+        from penstock.state.standby_updates import StandbyUpdateListener
 
         check_listener(state_restore_listener, "start: state_restore_listener")
+        check_listener(standby_update_listener, "start: standby_update_listener", StandbyUpdateListener)
         owned = topology.completed_by(loaded).owned_by(application_id)
         return Streams(
             owned.expanded(shared.topics()),
@@ -102,6 +107,7 @@ def start(
             program,
             partial(_tell, choice, application_id, on_engine),
             state_restore_listener,
+            standby_update_listener,
             Lifecycle(state_listener, uncaught_exception_handler),
             Wishes.of(rename, drop),
             _children(owned, application_id, loaded, shared),

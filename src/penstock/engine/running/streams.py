@@ -40,6 +40,7 @@ from penstock.log.base import Log
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
 from penstock.state.restoring import StateRestoreListener
+from penstock.state.standby_updates import StandbyUpdateListener
 from penstock.storage.opening import open_storage
 from penstock.usage.calls import refuse_result
 from penstock.values.durations import Duration, to_ms
@@ -69,6 +70,7 @@ class Streams(QueryableStreams):
         program: ProgramFile | None = None,
         on_opened: Callable[[], None] | None = None,
         state_restore_listener: StateRestoreListener | None = None,
+        standby_update_listener: StandbyUpdateListener | None = None,
         lifecycle: Lifecycle | None = None,
         wishes: Wishes = NO_WISHES,
         children: ChildQueries | None = None,
@@ -90,7 +92,7 @@ class Streams(QueryableStreams):
         self._is_closed = False
         """Whether the user has stopped it. An application that ended on its own still shows its stores."""
         self._total = 0
-        self._restores = Restores(application_id, state_restore_listener)
+        self._restores = Restores(application_id, state_restore_listener, standby_update_listener)
         self._resources: list[Callable[[], None]] = []
         self._opening = threading.Lock()
         self._stores = None
@@ -297,6 +299,19 @@ class Streams(QueryableStreams):
         self._check_open("set_global_state_restore_listener")
         check_listener(listener, "set_global_state_restore_listener")
         self._restores.listener = listener
+
+    def set_standby_update_listener(self, listener: StandbyUpdateListener | None) -> None:
+        """Set the listener that is told about copies of stores from now on, in place of the previous one; None for no
+        one.
+
+        ``start(standby_update_listener=...)`` misses none.
+
+        Raises:
+            ConfigError: the application was stopped, or it is no listener.
+        """
+        self._check_open("set_standby_update_listener")
+        check_listener(listener, "set_standby_update_listener", StandbyUpdateListener)
+        self._restores.standbys.listener = listener
 
     def restores(self) -> list[RestoreProgress]:
         """How far the restores of stores are, those since the start that are over as well."""

@@ -27,6 +27,8 @@ class Lap(msgspec.Struct, frozen=True, omit_defaults=True):
     """The records that have come around, by topic."""
     looks: int = 1
     """How many records to prepare for the next round, at most."""
+    roots: int = 0
+    """In the last lap of a round, how many records entered the circle in it."""
     ends: bool = False
     """Whether the task is done for this commit."""
 
@@ -40,6 +42,10 @@ class LapDone(msgspec.Struct, frozen=True, omit_defaults=True):
     """The clock up to which the prepared records reach, if more may follow them."""
     is_full: bool = False
     """Whether it has taken as much as it may in one commit."""
+    taken: int = 0
+    """How many records it took from outside the circle."""
+    room: int = 1
+    """How many records may enter the circle in the next round, for the stores of this task."""
 
 
 class TaskWork(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -24,6 +24,7 @@ from penstock.engine.slots.links import Follow, Followed
 from penstock.errors import StoreError
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
+from penstock.state.restoring import END, SUSPENDED, RestoreStep
 from penstock.state.task_context import TaskContext
 from penstock.state.task_state import TaskState
 from penstock.storage.base import FileRef, Storage
@@ -68,6 +69,8 @@ class Followers:
         self._copies: dict[str, TaskState] = {}
         self._failed: dict[str, float] = {}
         """The tasks whose copies could not be updated, and when that was."""
+        self._steps: list[RestoreStep] = []
+        """What the driver has not been told of the copies."""
         self._orders: queue.SimpleQueue[Follow | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="penstock-followers", daemon=True)
         self._thread.start()
@@ -97,7 +100,8 @@ class Followers:
                 return
             if self._fails(task, entry, order.application):
                 failed.append(task)
-        self._tell(Followed(order.number, failed))
+        steps, self._steps = self._steps, []
+        self._tell(Followed(order.number, failed, [step for step in steps if step.kind != END]))
 
     def _fails(self, task: str, entry: TaskEntry, application: str) -> bool:
         """Update a copy. Return whether that failed, or failed recently; it is tried again later."""
@@ -110,6 +114,8 @@ class Followers:
             return True
         except Exception as error:
             _log.warning("the copy of task %s does not follow: %s; nothing is lost", task, error)
+            if task in self._copies:
+                self._steps += [RestoreStep(SUSPENDED, task, name, -1, -1) for name in self._copies[task].stores]
             self._let_go(task, keeps=False)
             self._failed[task] = time.monotonic()
         return task in self._failed
@@ -121,7 +127,7 @@ class Followers:
             if not copy.stores:
                 return
             try:
-                self._manifests.open(copy, entry, application)
+                self._manifests.open(copy, entry, application, self._steps.append)
             except BaseException:
                 copy.abandon()
                 raise

@@ -112,6 +112,8 @@ class Followed(msgspec.Struct, frozen=True, tag=True):
     number: int
     failed: list[str] = []
     """The tasks whose copies have not."""
+    steps: list[RestoreStep] = []
+    """What has been loaded into the copies since the last answer, and which ones have ended."""
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):

@@ -151,6 +151,8 @@ class SlotSessions(StageRunner):
         self._jobs = 0
         self._is_given_up = False
         self._following = Following({}, self.slots, host.copied)
+        self._copied_to: dict[int, str] = {}
+        """By slot, the machine of the slot that follows it."""
         self.on_lost: Callable[[], None] = lambda: None
         """Called from another thread when the slots' job has ended, for any reason."""
         self.on_moved: Callable[[], None] = lambda: None
@@ -273,6 +275,8 @@ class SlotSessions(StageRunner):
                 self.restores.hear(step)
         elif isinstance(message, Followed):
             self._following.heard(slot, message)
+            for step in message.steps:
+                self.restores.standbys.hear(step)
         elif not isinstance(message, Alive):
             said = message.reason if isinstance(message, Failed) else type(message).__name__
             raise LinkLostError(f"slot {slot} failed: {said}")
@@ -375,7 +379,7 @@ class SlotSessions(StageRunner):
             self._order_and_wait(slot, LetGo())
         self._sharing = now
         are_all = len(ready) == self.slots
-        self._following = Following(self._host.followers if are_all else {}, self.slots, self._host.copied)
+        self._follow_anew(self._host.followers if are_all else {})
         if not are_all:
             _log.warning(
                 "application %r: %d of %d slots have come, and do the work of all; the others join as they come: %s",
@@ -383,6 +387,14 @@ class SlotSessions(StageRunner):
             )  # fmt: skip
         elif before:
             _log.warning("application %r: all %d slots have come", self._application_id, self.slots)
+
+    def _follow_anew(self, followers: Mapping[int, int]) -> None:
+        """Have copies follow the slots where they are now."""
+        now = {slot: home.host for slot, home in enumerate(self._host.homes)}
+        promoted = {slot for slot, machine in self._copied_to.items() if now.get(slot) == machine}
+        self.restores.standbys.suspend(lambda task: slot_of(task, self.slots) in promoted)
+        self._copied_to = {slot: now.get(by, "") for slot, by in followers.items()}
+        self._following = Following(followers, self.slots, self._host.copied)
 
     def _order_and_wait(self, slot: int, order: LetGo) -> None:
         link = self._come.links[slot]
@@ -432,6 +444,7 @@ class SlotSessions(StageRunner):
             host_goes_on: whether the host must end the slots' job; otherwise the job ends with the host.
         """
         self._close_slots(host_goes_on)
+        self.restores.standbys.suspend()
         if host_goes_on:
             self._host.close()
         self._door.close()

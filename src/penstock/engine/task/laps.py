@@ -49,6 +49,8 @@ class Laps:
         """Counts of the records that the task has processed."""
         self._looked = 1
         """How many records it takes in the next round, at most."""
+        self._taken = 0
+        """How many records it took from outside the circle in this round."""
         inputs = reader.inputs
         self._around = {one.topic: one for one in inputs if one.topic in circle.topics}
         self._into = [one for one in inputs if one.topic not in circle.topics and not one.goes_first]
@@ -66,7 +68,9 @@ class Laps:
         self._first = []
         if lap.number is not None:
             self._turn_around(lap)
-            yield self._reader.next_chunk() or Chunk(), lap.number
+            chunk = self._reader.next_chunk() or Chunk()
+            self._taken = chunk.records if lap.takes else 0
+            yield chunk, lap.number
             return
         yield from self._all_of(self._come_back(lap.comes_back))
         if lap.takes:
@@ -103,19 +107,22 @@ class Laps:
         while (chunk := self._reader.next_chunk()) is not None:
             yield chunk, None
 
-    def answer(self, lap: Lap, is_on_its_way: bool, is_full: bool) -> TaskDone:
+    def answer(self, lap: Lap, is_on_its_way: bool, is_full: bool, room: int) -> TaskDone:
         """Return the task's answer between two laps.
 
         Args:
             is_on_its_way: whether a chunk goes around and has not passed all steps yet.
             is_full: whether the task wants the commit soon.
+            room: how many records may enter the circle in the next round.
         """
         head = until = None
         if not is_on_its_way:
-            self._looked = min(lap.looks, self._limits[0])
+            self._looked = min(lap.looks, self._limits[0], room)
             self._turn_to(self._into, self._looked)
             head, until = self._reader.ahead()
-        return TaskDone(self.work.task, exchange=self.outlets.end_lap(), lap=LapDone(head, until, is_full))
+        return TaskDone(
+            self.work.task, exchange=self.outlets.end_lap(), lap=LapDone(head, until, is_full, self._taken, room)
+        )
 
     def give_up(self) -> None:
         """Abandon the files that were being written."""

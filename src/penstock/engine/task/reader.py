@@ -202,7 +202,8 @@ class Reader:
         """The inputs that are currently read."""
         self.chunk_records = chunk_records
         """How many records the next chunk has at most."""
-        self._chunk_bytes = chunk_bytes
+        self.chunk_bytes = chunk_bytes
+        """How many bytes it has at most, or one record's."""
         self._bounds: Mapping[str, int] = {}
         self._held_at = LATEST
         """The lowest clock of a record that may be left for later."""
@@ -252,7 +253,7 @@ class Reader:
             until: no record with a later clock is taken.
             comes_back: whether these inputs have come around a circle.
         """
-        self._active, self.chunk_records, self._chunk_bytes, self._until = inputs, records, nbytes, until
+        self._active, self.chunk_records, self.chunk_bytes, self._until = inputs, records, nbytes, until
         self._comes_back = comes_back
 
     def begin_round(self, stretch: Stretch, task: str) -> None:
@@ -291,7 +292,7 @@ class Reader:
     def _ready(self) -> list[Input]:
         """Return the inputs from which records may be taken now."""
         for one in self._active:
-            one.fill(self.chunk_records, self._chunk_bytes)
+            one.fill(self.chunk_records, self.chunk_bytes)
         if any(one.topic in self.awaited and not one.waiting for one in self._active):
             return []
         return [one for one in self._active if len(self._upcoming(one, 1))]
@@ -411,7 +412,7 @@ class Reader:
 
     def _within_bytes(self, sizes: IntArray) -> int:
         """Return how many of the next records, which have these sizes, fit into a chunk; at least one."""
-        return max(int(np.searchsorted(np.cumsum(sizes), self._chunk_bytes, "right")), 1)
+        return max(int(np.searchsorted(np.cumsum(sizes), self.chunk_bytes, "right")), 1)
 
     def _add(self, chunk: Chunk, one: Input, pieces: list[Records], order: tuple[IntArray, ...]) -> None:
         batch, position = _batch(one, pieces, order), order[0]

@@ -1,26 +1,29 @@
 """How many records a task may take before its stores hold as many uncommitted writes as they may (KIP-892).
 
 A limit may be far below a chunk, so chunks get smaller as it comes near, down to single records: what is uncommitted
-stays within the limit and what one record makes. How much a record makes is known from the chunks before.
+stays within the limit and what one record makes. How much a record makes is known from the chunks before. Where the
+limit has room for few records, each record is a chunk: a processor may write a hundred times as much for the next one.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from penstock.engine.shared.first_writes import BYTES, WRITES
 from penstock.ops.core.context import Context
 from penstock.settings import Settings
 from penstock.state.task_state import TaskState
 
+_FEW = 1_000
+"""A limit that has room for no more records is approached record by record."""
 _LARGE = 10_000
 """A limit that has room for so many records is not approached record by record."""
 _SMALL_SHARE, _LARGE_SHARE = 16, 4
 """A chunk may take one part in so many of the room, if its records make no more than earlier ones."""
 _RESERVE = 32
 """A large limit counts as reached when one part in so many is left."""
-_WRITES, _BYTES = 64, 1024
-"""What a record is taken to make before the first chunk has shown it."""
 
 
 class _Limit:
@@ -41,12 +44,15 @@ class _Limit:
         self._before = 0.0
         self._of_a_record = 0.0
         """The most that a record has made, on average in a chunk."""
+        self._of_a_byte = 0.0
+        """The most that a byte of records has made, on average in a chunk."""
         self._of_a_sent = float(unknown)
         """The most that an update made which a cache sent at a commit, on average in the commit."""
 
     def begin(self) -> None:
         """Begin with a commit: what one unusual record has made counts less and less."""
         self._of_a_record /= 2
+        self._of_a_byte /= 2
         self._before = self._counted()
 
     def is_reached(self) -> bool:
@@ -62,13 +68,23 @@ class _Limit:
             return float("inf")
         if not self._of_a_record:
             return self._most / self._unknown
-        share = _LARGE_SHARE if self._is_large() else _SMALL_SHARE
-        return (self._most - self._counted()) / (share * self._of_a_record)
+        return 1 if self._most <= _FEW * self._of_a_record else self._share() / self._of_a_record
 
-    def took(self, records: int) -> None:
-        """Note what a chunk of so many records has made."""
+    def nbytes(self) -> float:
+        """Return how many bytes of records may be taken at once."""
+        return self._share() / self._of_a_byte if self._most >= 0 and self._of_a_byte else float("inf")
+
+    def _share(self) -> float:
+        """Return how much the next chunk may make."""
+        return (self._most - self._counted()) / (_LARGE_SHARE if self._is_large() else _SMALL_SHARE)
+
+    def took(self, records: int, nbytes: int) -> None:
+        """Note what a chunk has made; of 0 records, what was made by no new record."""
         counted = self._counted()
-        self._of_a_record = max(self._of_a_record, (counted - self._before) / max(records, 1))
+        if records:
+            self._of_a_record = max(self._of_a_record, (counted - self._before) / records)
+        if nbytes:
+            self._of_a_byte = max(self._of_a_byte, (counted - self._before) / nbytes)
         self._before = counted
 
     def sent(self, updates: int, held: int) -> None:
@@ -109,18 +125,18 @@ class Room:
         self._limits = (
             _Limit(
                 settings.statestore_uncommitted_max_records,
-                _WRITES,
+                WRITES,
                 lambda: state.approximate_num_uncommitted_entries,
                 waiting,
             ),
             _Limit(
                 settings.statestore_uncommitted_max_bytes,
-                _BYTES,
+                BYTES,
                 lambda: state.approximate_num_uncommitted_bytes,
                 waiting,
             ),
         )
-        self._chunk_records = settings.chunk_records
+        self._chunk_records, self._chunk_bytes = settings.chunk_records, settings.chunk_bytes
         self._has_stores = bool(state.stores)
 
     def begin(self) -> None:
@@ -134,9 +150,17 @@ class Room:
 
     def records(self) -> int:
         """Return how many records the next chunk may have."""
+        return min(self._chunk_records, self.of_round())
+
+    def nbytes(self) -> int:
+        """Return how many bytes of records the next chunk may have."""
+        return int(max(min(self._chunk_bytes, *(limit.nbytes() for limit in self._limits)), 1))
+
+    def of_round(self) -> int:
+        """Return how many records may enter a circle in the next round."""
         if not self._has_stores:
-            return self._chunk_records
-        return int(max(min(self._chunk_records, *(limit.records() for limit in self._limits)), 1))
+            return sys.maxsize
+        return int(max(min(sys.maxsize, *(limit.records() for limit in self._limits)), 1))
 
     @contextmanager
     def sending(self) -> Iterator[None]:
@@ -151,7 +175,11 @@ class Room:
             if self._context.sent_records:
                 limit.sent(self._context.sent_records, before)
 
-    def took(self, records: int) -> None:
-        """Note that a chunk has been processed."""
+    def took(self, records: int, nbytes: int = 0) -> None:
+        """Note that so many records have been processed, with all that came of them.
+
+        Args:
+            nbytes: how many bytes they have, if that is known.
+        """
         for limit in self._limits:
-            limit.took(records)
+            limit.took(records, nbytes)

@@ -157,6 +157,7 @@ class Task:
         if self._laps is None or not self.is_on_its_way(attempt):
             self.pending = (commit, attempt)
             exchanges, outlets = self.begin(work), self.outlets(attempt)
+            self._room.begin()
             self._laps = Laps(attempt, work, self._circle, exchanges, outlets, self.reader, self.settings, self.storage)
         laps = self._laps
         crash_point("before-lap")
@@ -164,7 +165,9 @@ class Task:
             self.work_on(chunk, laps.outlets, number)
         crash_point("after-lap")
         if not lap.ends:
-            return laps.answer(lap, self.flow.is_on_its_way, self.is_full(laps.nbytes))
+            if not self.flow.is_on_its_way:
+                self._room.took(lap.roots)
+            return laps.answer(lap, self.flow.is_on_its_way, self.is_full(laps.nbytes), self._room.of_round())
         with laps.outlets:
             left = self.left(laps.exchanges)
             self.finish(laps.work, laps.outlets, left)
@@ -246,12 +249,12 @@ class Task:
         records = nbytes = 0
         self._room.begin()
         while not self.is_full(nbytes):
-            self.reader.chunk_records = self._room.records()
+            self.reader.chunk_records, self.reader.chunk_bytes = self._room.records(), self._room.nbytes()
             chunk = self.reader.next_chunk()
             if chunk is None:
                 break
             self.work_on(chunk, outlets)
-            self._room.took(chunk.records)
+            self._room.took(chunk.records, chunk.nbytes)
             records += chunk.records
             nbytes += chunk.nbytes
         return records
