@@ -17,7 +17,7 @@ class SuspendReason(StrEnum):
     MIGRATED = "migrated"
     """The copy ends: the application stops, its slot is gone or is on another machine, or the copy could not follow."""
     PROMOTED = "promoted"
-    """The task has moved to the machine of the copy, and goes on from it."""
+    """The task has moved to the machine of the copy, and continues with it."""
 
 
 class StandbyUpdateListener:

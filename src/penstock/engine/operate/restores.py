@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from penstock.engine.operate.standbys import Standbys
 from penstock.engine.shared.layout import TaskId
@@ -85,6 +85,13 @@ class Restores:
         self._progress: dict[tuple[str, str], RestoreProgress] = {}
         self._began: dict[tuple[str, str], float] = {}
         self._lock = threading.RLock()
+
+    @classmethod
+    def of_start(cls, application_id: str, restore_listener: Any, standby_listener: Any) -> Self:
+        """Return the restores of a program that is being started. Raise ``ConfigError`` for what is no listener."""
+        check_listener(restore_listener, "start: state_restore_listener")
+        check_listener(standby_listener, "start: standby_update_listener", StandbyUpdateListener)
+        return cls(application_id, restore_listener, standby_listener)
 
     def progress(self) -> list[RestoreProgress]:
         """Return all restores, running and finished."""

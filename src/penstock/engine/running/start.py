@@ -19,6 +19,7 @@ from penstock.plan.topology import Topology
 from penstock.values.durations import Duration
 
 if TYPE_CHECKING:  # slow imports run while the JVM starts
+    from penstock.engine.evolution.matching import Wishes
     from penstock.engine.operate.lifecycle import StateListener, UncaughtExceptionHandler
     from penstock.engine.running.child_queries import ChildQueries
     from penstock.engine.running.streams import Streams
@@ -86,14 +87,11 @@ def start(
     engine = _engine(choice, topology, application_id, loaded, spark, slots)
     engine.begin()
     try:
-        from penstock.engine.evolution.matching import Wishes
         from penstock.engine.operate.lifecycle import Lifecycle
-        from penstock.engine.operate.restores import check_listener
+        from penstock.engine.operate.restores import Restores
         from penstock.engine.running.streams import Streams
-        from penstock.state.standby_updates import StandbyUpdateListener
 
-        check_listener(state_restore_listener, "start: state_restore_listener")
-        check_listener(standby_update_listener, "start: standby_update_listener", StandbyUpdateListener)
+        restores = Restores.of_start(application_id, state_restore_listener, standby_update_listener)
         owned = topology.completed_by(loaded).owned_by(application_id)
         return Streams(
             owned.expanded(shared.topics()),
@@ -106,15 +104,20 @@ def start(
             on_progress,
             program,
             partial(_tell, choice, application_id, on_engine),
-            state_restore_listener,
-            standby_update_listener,
+            restores,
             Lifecycle(state_listener, uncaught_exception_handler),
-            Wishes.of(rename, drop),
+            _wishes(rename, drop),
             _children(owned, application_id, loaded, shared),
             page,
         )
     finally:
         engine.give_up()
+
+
+def _wishes(rename: Mapping[str, str] | None, drop: Iterable[str]) -> Wishes:
+    from penstock.engine.evolution.matching import Wishes
+
+    return Wishes.of(rename, drop)
 
 
 def _engine(

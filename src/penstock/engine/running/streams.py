@@ -69,8 +69,7 @@ class Streams(QueryableStreams):
         on_progress: Callable[[Progress], None] | None,
         program: ProgramFile | None = None,
         on_opened: Callable[[], None] | None = None,
-        state_restore_listener: StateRestoreListener | None = None,
-        standby_update_listener: StandbyUpdateListener | None = None,
+        restores: Restores | None = None,
         lifecycle: Lifecycle | None = None,
         wishes: Wishes = NO_WISHES,
         children: ChildQueries | None = None,
@@ -92,7 +91,7 @@ class Streams(QueryableStreams):
         self._is_closed = False
         """Whether the user has stopped it. An application that ended on its own still shows its stores."""
         self._total = 0
-        self._restores = Restores(application_id, state_restore_listener, standby_update_listener)
+        self._restores = restores or Restores(application_id)
         self._resources: list[Callable[[], None]] = []
         self._opening = threading.Lock()
         self._stores = None
