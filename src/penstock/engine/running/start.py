@@ -91,7 +91,6 @@ def start(
         from penstock.engine.operate.restores import Restores
         from penstock.engine.running.streams import Streams
 
-        restores = Restores.of_start(application_id, state_restore_listener, standby_update_listener)
         owned = topology.completed_by(loaded).owned_by(application_id)
         return Streams(
             owned.expanded(shared.topics()),
@@ -104,7 +103,7 @@ def start(
             on_progress,
             program,
             partial(_tell, choice, application_id, on_engine),
-            restores,
+            Restores.of_start(application_id, state_restore_listener, standby_update_listener),
             Lifecycle(state_listener, uncaught_exception_handler),
             _wishes(rename, drop),
             _children(owned, application_id, loaded, shared),
