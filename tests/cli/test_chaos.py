@@ -73,6 +73,19 @@ def test_a_program_that_is_right_passes_and_its_own_topics_and_state_are_not_tou
     assert files(folder) == recorded
 
 
+@pytest.mark.kip("892-13")
+def test_without_spark_the_slots_of_the_local_engine_are_killed(
+    penstock: Penstock, folder: Path, recorded: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    (folder / "right.py").write_text(RIGHT)
+    monkeypatch.setenv("PENSTOCK_ENGINE", "local")
+    ran = penstock("chaos", "right.py:builder", "--kills", "1", "--seed", "2", "--records", "600")
+    assert ran.code == 0, "\n".join(ran.err)
+    assert ran.err[0] == "running without Spark: the setting engine says so (environment)"
+    assert ran.err[3].startswith("round 1: program on slots: ")
+    assert files(folder) == recorded
+
+
 def test_a_program_that_keeps_something_outside_its_stores_is_found_out_and_the_round_can_be_done_again(
     penstock: Penstock, folder: Path, recorded: list[str]
 ):

@@ -1,6 +1,6 @@
 """Runs the programs of this folder and of ``examples`` under chaos, by the tool that users have (``penstock chaos``).
 
-python tests/faults/chaos.py --kills 500 --seed 7 [--mode local|spark] [--round N] [--folder FOLDER] [--keep]
+python tests/faults/chaos.py --kills 500 --seed 7 [--mode local|slots|spark] [--round N] [--folder FOLDER] [--keep]
 
 Besides what that tool does, some of these programs have producers that write and are killed meanwhile, and what is
 processed is removed from their input; once a program is done and compared, one of its topics is removed and created
@@ -37,7 +37,7 @@ from penstock.testing.chaos.outcome import checkpoint
 from penstock.testing.chaos.processes import Program
 from penstock.testing.chaos.round import Tally
 from penstock.testing.chaos.rounds import chaos
-from penstock.testing.chaos.subject import ChaosError, Subject
+from penstock.testing.chaos.subject import MODES, ChaosError, Subject
 
 
 class Own(Subject):
@@ -54,7 +54,7 @@ class Own(Subject):
     ):
         self._script, self._filler = Path(str(script)), Path(str(filler))
         self._records = records
-        super().__init__(self._script.stem, topology(), program.APPLICATION, modes or ("local", "spark"))
+        super().__init__(self._script.stem, topology(), program.APPLICATION, modes or MODES)
 
     def command(self, folder: Path, mode: str) -> list[str]:
         return [str(self._script), str(folder), f"--{mode}"]
@@ -119,8 +119,8 @@ def subjects() -> list[Subject]:
         Own(program.__file__, program.two_stages, 8_000, fill),
         Own(joining.__file__, joining.topology, 8_000, fill),
         Own(circling.__file__, circling.topology, 8_000, fill),
-        Own(suppression.__file__, suppression.topology, 8_000, fill, "local"),
-        Own(deduplication.__file__, deduplication.topology, 9_000, deduplication.__file__, "local"),
+        Own(suppression.__file__, suppression.topology, 8_000, fill, "local", "slots"),
+        Own(deduplication.__file__, deduplication.topology, 9_000, deduplication.__file__, "local", "slots"),
         Own(demo.__file__, lambda: demo.flights.topology, 0, demo.__file__),
         Live(live.__file__, live.topology, 6_000, live.__file__),
     ]
@@ -131,7 +131,7 @@ def main() -> None:
     known.add_argument("--kills", type=int, default=500)
     known.add_argument("--seed", type=int, default=None)
     known.add_argument("--round", type=int, default=None)
-    known.add_argument("--mode", choices=["local", "spark"], action="append")
+    known.add_argument("--mode", choices=MODES, action="append")
     known.add_argument("--folder", type=Path, default=None)
     known.add_argument("--keep", action="store_true", help="keep the counts in bench/results.jsonl and RESULTS.md")
     given = known.parse_args()
@@ -140,7 +140,7 @@ def main() -> None:
     seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
     folder = given.folder or Path(tempfile.mkdtemp(prefix="chaos-"))
     print(f"seed {seed}, in {folder}", flush=True)
-    done = chaos(subjects(), given.kills, seed, given.mode or ["local", "spark"], folder, only=given.round)
+    done = chaos(subjects(), given.kills, seed, given.mode or MODES, folder, only=given.round)
     for end, count in done.ends.most_common():
         print(f"{count:4} x {end}")
     print(f"seed {seed}: {done.kills} kills ({dict(done.killed)}), and no difference", flush=True)

@@ -52,8 +52,8 @@ def main() -> None:
     folder, mode, *rest = sys.argv[1:]
     if mode == "--fill":
         fill(FileLog(Path(folder) / "log"), int(rest[0]))
-    elif mode == "--spark":
-        program.run_on_spark(Path(folder), topology())
+    elif mode in ("--spark", "--slots"):
+        program.MODES[mode](Path(folder), topology())
     else:
         guarantee = "at_least_once" if mode == "--at-least-once" else "exactly_once"
         program.run_local(Path(folder), topology(), processing_guarantee=guarantee)

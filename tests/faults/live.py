@@ -3,6 +3,7 @@
 python live.py FOLDER --fill N     make the input topic, empty, for N records
 python live.py FOLDER --produce    write what is missing of them, in many small appends
 python live.py FOLDER --local      process them without Spark, and end when all are processed
+python live.py FOLDER --slots      the same by the local engine
 python live.py FOLDER --spark      the same on Spark
 """
 
@@ -81,7 +82,7 @@ def run_local(folder: Path) -> None:
     app.close()
 
 
-def run_on_spark(folder: Path) -> None:
+def run_on_spark(folder: Path, engine: str = "spark") -> None:
     streams = topology().start(
         application_id=program.APPLICATION,
         log=folder / "log",
@@ -89,6 +90,7 @@ def run_on_spark(folder: Path) -> None:
         checkpoint=str(folder / "state" / "checkpoint"),
         trigger="100 ms",
         slots=2,
+        engine=engine,
         on_progress=lambda progress: print("commit", progress.commit, flush=True),
         **SETTINGS,
     )
@@ -96,6 +98,10 @@ def run_on_spark(folder: Path) -> None:
         if streams.await_termination(0.2):
             break
     streams.stop()
+
+
+def run_in_slots(folder: Path) -> None:
+    run_on_spark(folder, "local")
 
 
 def expected(folder: Path) -> dict[str, Counter[str]]:
@@ -114,13 +120,16 @@ def check(folder: Path, found: dict[str, Any]) -> None:
         assert {row[0]: row[1] for row in found[topic.removesuffix("-out")]} == counts, topic
 
 
+MODES = {"--local": run_local, "--slots": run_in_slots, "--spark": run_on_spark}
+
+
 def main() -> None:
     folder, mode, *rest = sys.argv[1:]
     if mode == "--fill":
         FileLog(Path(folder) / "log").create_topic(TopicInfo(program.INPUT, PARTITIONS, "str", "str"))
         (Path(folder) / "log" / "count").write_text(rest[0])
     else:
-        {"--produce": produce, "--local": run_local, "--spark": run_on_spark}[mode](Path(folder))
+        {**MODES, "--produce": produce}[mode](Path(folder))
         print("done", flush=True)
 
 

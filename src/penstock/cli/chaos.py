@@ -18,6 +18,7 @@ from penstock.cli.command import Command
 from penstock.cli.options import LocalPath, load_settings, program_settings_options
 from penstock.cli.program import PROGRAM_HELP, load_program, program_argument
 from penstock.cli.terminal import count, say, stderr
+from penstock.engine.running.engine import choice_of
 from penstock.errors import ConfigError
 from penstock.faults import LOG_POINTS, POINTS, START_POINTS
 from penstock.log.open import open_log
@@ -39,7 +40,7 @@ _ALL_POINTS = len(POINTS + START_POINTS + LOG_POINTS)
 @click.option("--kills", type=click.IntRange(min=1), default=200, show_default=True, help="How many kills.")
 @click.option("--seed", type=int, help="Decides what is done. [default: another one each time]")
 @click.option("--round", "only", type=click.IntRange(min=1), help="Only this round, as one that failed says.")
-@click.option("--local", is_flag=True, help="In one process without Spark: many more kills in the same time.")
+@click.option("--local", is_flag=True, help="In one process: many more kills in the same time.")
 @click.option(
     "--records", type=click.IntRange(min=0), default=_RECORDS, show_default=True,
     help="How many records of its input to copy; 0 for all.",
@@ -63,7 +64,7 @@ def chaos(
 
     It runs over a copy of its source topics' records, in a file log in a separate folder (for topics of a Kafka
     cluster, too). Meanwhile it is killed at random: the driver, the JVM, slots, or all of it between two steps of a
-    commit. Its disk is full, files that were not committed are torn, a second program takes over. At the end of each
+    commit. Where Spark or Java is missing, the local engine runs it. Its disk is full, files that were not committed are torn, a second program takes over. At the end of each
     round its outputs, record for record, and its stores must be those of a run that nothing disturbed. Your topics and
     state are not touched.
 
@@ -78,7 +79,7 @@ def chaos(
     """
     settings = load_settings(**options)
     seed = random.SystemRandom().randrange(1_000_000) if seed is None else seed
-    mode = "local" if local else "spark"
+    mode = "local" if local else _mode(settings)
     work = Path(tempfile.mkdtemp(prefix="penstock-chaos-")) if folder is None else folder.resolve()
     subject = Recorded(
         Path(trial.__file__), program, load_program(program), open_log(settings.topics_in), records or None, mode,
@@ -102,6 +103,15 @@ def chaos(
     if folder is None:
         shutil.rmtree(work, ignore_errors=True)
     _tell_of_success(tally, seed)
+
+
+def _mode(settings: Settings) -> str:
+    """Return in which processes the program runs: on Spark, or without it as slots of this machine."""
+    choice = choice_of(settings, None)
+    if choice.name != "local":
+        return "spark"
+    say(choice.said)
+    return "slots"
 
 
 def _chosen(settings: Settings) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """One start of a user's program under ``penstock chaos``: it processes its present input and ends.
 
-python trial.py PROGRAM FOLDER local|spark SETTINGS
+python trial.py PROGRAM FOLDER local|slots|spark SETTINGS
 
 The variable STATE names the folder of its databases in FOLDER. For each commit it prints a line.
 """
@@ -34,10 +34,10 @@ def _run_local(topology: Topology, folder: Path, settings: Settings, databases: 
     application.close()
 
 
-def _run_on_spark(topology: Topology, folder: Path, settings: Settings, databases: Path) -> None:
+def _run_by_an_engine(topology: Topology, folder: Path, settings: Settings, databases: Path, engine: str) -> None:
     from penstock.engine.running.start import start
 
-    own = ("log", "log_dir", "state_dir", "checkpoint", "origins")
+    own = ("log", "log_dir", "state_dir", "checkpoint", "engine", "origins")
     streams = start(
         topology,
         application_id=APPLICATION,
@@ -46,10 +46,17 @@ def _run_on_spark(topology: Topology, folder: Path, settings: Settings, database
         checkpoint=checkpoint(folder).url,
         trigger="available-now",
         slots=2,
+        engine=engine,
         on_progress=lambda progress: print("commit", progress.commit, flush=True),
         **{item.name: getattr(settings, item.name) for item in fields(settings) if item.name not in own},
     )
     streams.await_termination()
+
+
+def _engine(mode: str, settings: Settings) -> str:
+    if mode == "slots":
+        return "local"
+    return "micro-batch" if settings.engine == "micro-batch" else "spark"
 
 
 def main() -> None:
@@ -57,8 +64,11 @@ def main() -> None:
     own = Path(__file__).parent
     sys.path[:] = [entry for entry in sys.path if Path(entry) != own]  # it has modules with common names
     settings = settings_in(Path(folder), Path(file))
-    run = {"local": _run_local, "spark": _run_on_spark}[mode]
-    run(load_program(target), Path(folder), settings, Path(folder) / os.environ.get("STATE", "state"))
+    topology, databases = load_program(target), Path(folder) / os.environ.get("STATE", "state")
+    if mode == "local":
+        _run_local(topology, Path(folder), settings, databases)
+    else:
+        _run_by_an_engine(topology, Path(folder), settings, databases, _engine(mode, settings))
 
 
 if __name__ == "__main__":

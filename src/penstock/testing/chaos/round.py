@@ -15,7 +15,14 @@ from penstock.testing.chaos.processes import Program
 from penstock.testing.chaos.subject import STATES, ChaosError, Subject
 from penstock.testing.chaos.torn import tear
 
-KINDS = {"local": ["driver"], "spark": ["driver", "jvm", "slot", "daemon", "helper"]}
+KINDS = {
+    "local": ["driver"],
+    "slots": ["driver", "slot", "slot"],
+    "spark": ["driver", "jvm", "slot", "daemon", "helper"],
+}
+"""What is killed in each mode."""
+_PACES = {"local": (0.1, 3), "slots": (0.5, 12), "spark": (1.5, 12)}
+"""The most seconds between two kills, and the most kills of a start; what starts slowly is killed more often."""
 _MOST_STARTS = 300
 _PATIENCE = 900
 """Seconds after which a program counts as hanging: other programs may be running on this machine."""
@@ -150,7 +157,7 @@ class Round:
 
     def _disturb(self, running: Program) -> None:
         rng = self._rng
-        slow, most = (1.5, 12) if self.mode == "spark" else (0.1, 3)  # modes that start slowly are killed more often
+        slow, most = _PACES[self.mode]
         if rng.random() < 0.8:  # sometimes kill during the start
             running.wait_for_commits(rng.randint(1, max(self.subject.commits * 2 // 3, 2)))
         time.sleep(rng.uniform(0, slow))

@@ -18,6 +18,10 @@ STATES = ("state", "elsewhere")
 """
 
 
+MODES = ("local", "slots", "spark")
+"""How a program can run: in one process, in processes of the local engine, on Spark."""
+
+
 class ChaosError(AssertionError):
     """A result differs, or a program ended in a way that is not allowed."""
 
@@ -29,10 +33,10 @@ class Subject:
     present input and ends, with exit status 0 when all is done; for each commit it prints a line.
 
     Args:
-        modes: how it can run: in one process (``local``), or on ``spark``.
+        modes: how it can run: in one process (``local``), in ``slots`` of the local engine, or on ``spark``.
     """
 
-    def __init__(self, name: str, topology: Topology, application_id: str, modes: tuple[str, ...] = ("local", "spark")):
+    def __init__(self, name: str, topology: Topology, application_id: str, modes: tuple[str, ...] = MODES):
         self.name = name
         self.topology = topology
         self.application_id = application_id
