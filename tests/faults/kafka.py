@@ -1,7 +1,9 @@
-"""Programs over a real Kafka broker under kill -9, by hand: python tests/faults/kafka.py --kills 50 [--spark]
+"""Programs over a real Kafka broker under kill -9, by hand.
 
-Without Spark a program is one process; with it the driver, the JVM, a slot or all of them are killed
-at random moments. Now and then so is the broker, which is started again in the same folder. In the end a reader of
+python tests/faults/kafka.py --kills 50 [--mode local|slots|spark] [--topology NAME] [--seed N]
+
+A program is one process, or has slots of the local engine, or runs on Spark: the driver, the JVM, a slot or all of them
+are killed at random moments. Now and then so is the broker, which is started again in the same folder. In the end a reader of
 committed records has to see what a run that nothing disturbed has written, each record once, of each key in order.
 """
 
@@ -29,11 +31,15 @@ from penstock.testing.broker import Broker
 from penstock.testing.chaos.processes import Program
 
 RECORDS, KEYS, PARTITIONS = 20_000, 50, 2
-_LOCAL, _SPARK = ("driver",), ("driver", "jvm", "slot", "slot", "all")
+_KINDS = {
+    "local": ("driver",),
+    "slots": ("driver", "slot", "slot", "slot", "all"),
+    "spark": ("driver", "jvm", "slot", "slot", "all"),
+}
 _BROKER = 0.1
 """How often the broker is killed instead."""
-_BEFORE = {False: 1.5, True: 6.0}
-"""How many seconds a program has at most until a kill: without Spark, and with it."""
+_BEFORE = {"local": 1.5, "slots": 3.0, "spark": 6.0}
+"""How many seconds a program has at most until a kill."""
 
 Found = dict[bytes, list[tuple[bytes | None, int]]]
 """Of each key the values and times of its results, in order."""
@@ -85,12 +91,13 @@ TOPOLOGIES: dict[str, Callable[[str, str], Topology]] = {
 }
 
 
-def run(name: str, sink: str, servers: str, folder: Path, on_spark: bool, commit_bytes: int = 4_000) -> None:
+def run(name: str, sink: str, servers: str, folder: Path, mode: str, commit_bytes: int = 4_000) -> None:
     """Process what is there, in many commits."""
     sizes = {"commit_max_bytes": commit_bytes, "chunk_records": 100, "statestore_cache_max_bytes": 0}
     topology = TOPOLOGIES[name]("in", sink)
-    if on_spark:
-        given = {"log": Kafka(servers), "state_dir": folder, "trigger": AVAILABLE_NOW}
+    if mode != "local":
+        engine = "local" if mode == "slots" else "spark"
+        given = {"log": Kafka(servers), "state_dir": folder, "trigger": AVAILABLE_NOW, "engine": engine, "slots": 2}
         on_progress = lambda progress: print(progress.commit, flush=True)  # noqa: E731
         start(topology, f"killed-{sink}", **given, **sizes, on_progress=on_progress).await_termination()
         return
@@ -110,15 +117,15 @@ def results(servers: str, topic: str) -> Found:
     return found
 
 
-def kill_until_done(command: list[str], broker: Broker, kills: int, rng: random.Random, on_spark: bool) -> Counter[str]:
+def kill_until_done(command: list[str], broker: Broker, kills: int, rng: random.Random, mode: str) -> Counter[str]:
     """Start the program again and again; what was killed until it ended by itself."""
     killed: Counter[str] = Counter()
     for _ in range(10 * kills + 10):
         program = Program(command)
         program.wait_for_commits(1)  # it has started
         while program.is_running and killed.total() < kills:
-            time.sleep(rng.random() * _BEFORE[on_spark])
-            kind = rng.choice(_SPARK if on_spark else _LOCAL)
+            time.sleep(rng.random() * _BEFORE[mode])
+            kind = rng.choice(_KINDS[mode])
             if rng.random() < _BROKER:
                 broker.kill()
                 broker.start()
@@ -139,14 +146,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--commit-bytes", type=int, default=4_000)
     parser.add_argument("--topology", choices=TOPOLOGIES, default="counts")
-    parser.add_argument("--spark", action="store_true")
+    parser.add_argument("--mode", choices=_KINDS, default="local")
     parser.add_argument("--servers")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--sink", default="out")
     parser.add_argument("--keep", action="store_true", help="add the kills to those in bench/RESULTS.md")
     given = parser.parse_args()
     if given.servers:
-        run(given.topology, given.sink, given.servers, given.folder, given.spark, given.commit_bytes)
+        run(given.topology, given.sink, given.servers, given.folder, given.mode, given.commit_bytes)
         return
     print(f"seed {given.seed}", flush=True)
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "broker") as broker:
@@ -156,10 +163,10 @@ def main() -> None:
         produce([(f"k{n}", n, n + 1) for n in range(RECORDS)], "in", key=str, value=int, log=log)
         produce([(n % KEYS, n, 4 * n + 2) for n in range(RECORDS // 4)], "table", key=int, value=int, log=log)
         log.end_offsets("in")  # waits until it shows
-        run(given.topology, "undisturbed", broker.servers, Path(folder) / "undisturbed", on_spark=False)
+        run(given.topology, "undisturbed", broker.servers, Path(folder) / "undisturbed", "local")
         command = [__file__, "--servers", broker.servers, "--folder", f"{folder}/killed", "--topology", given.topology]
-        command += ["--commit-bytes", str(given.commit_bytes), *(["--spark"] if given.spark else [])]
-        killed = kill_until_done(command, broker, given.kills, random.Random(given.seed), given.spark)
+        command += ["--commit-bytes", str(given.commit_bytes), "--mode", given.mode]
+        killed = kill_until_done(command, broker, given.kills, random.Random(given.seed), given.mode)
         time.sleep(1)
         expected, found = results(broker.servers, "undisturbed"), results(broker.servers, "out")
         assert expected, "the undisturbed run wrote nothing"
