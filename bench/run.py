@@ -40,6 +40,7 @@ from bench import (
     tasks,
     transactions,
     versions,
+    without_spark,
 )
 from bench.engines import Penstock
 from bench.measure import RunError
@@ -74,6 +75,10 @@ MEASUREMENTS: list[tuple[str, Callable[[Plan], Section]]] = [
     *(
         (f"EXECUTORS-{workload.name}", partial(executors.measure, workload=workload))
         for workload in executors.measured()
+    ),
+    *(
+        (f"LOCAL-{workload.name}", partial(without_spark.measure, workload=workload))
+        for workload in without_spark.measured()
     ),
     ("LOST", lost.measure),
     ("MEMORY", memory.measure),

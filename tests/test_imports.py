@@ -133,6 +133,62 @@ print([record[:3] for record in driver.read_output("out")])
 """
 
 
+SESSIONS = """
+from penstock import SessionWindows, StreamsBuilder
+from penstock.testing import TopologyTestDriver
+
+builder = StreamsBuilder()
+sessions = SessionWindows.of_inactivity_gap_and_grace("4 ms", "6 ms")
+counts = builder.stream("in", value=str).group_by_key().windowed_by(sessions).count("counts")
+counts.to_stream().map(lambda key, count: (key.key, f"{key.start}-{key.end}: {count}"), value=str).to("out")
+driver = TopologyTestDriver(builder.build())
+for time in [100, 108, 104, 120, 111, 100, 124]:
+    driver.pipe_input("in", "a", "", time)
+print([record.value for record in driver.read_output("out")])
+"""
+
+SUPPRESSED = """
+from penstock import BufferConfig, StreamsBuilder, Suppressed
+from penstock.testing import TopologyTestDriver
+
+builder = StreamsBuilder()
+few = BufferConfig.max_records(2).emit_early_when_full()
+table = builder.stream("in", key=str, value=int).to_table("table")
+table.suppress(Suppressed.until_time_limit("10 ms", few)).to_stream().to("out")
+driver = TopologyTestDriver(builder.build())
+for time, key in [*enumerate("abacbadd"), (30, "e")]:
+    driver.pipe_input("in", key, time, time)
+print([record[:3] for record in driver.read_output("out")])
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (
+            SESSIONS,
+            "['100-100: 1', '108-108: 1', '100-100: None', '108-108: None', '100-108: 3', '120-120: 1', '111-111: 1', "
+            "'120-120: None', '120-124: 2']\n",
+        ),
+        (SUPPRESSED, "[('a', 2, 2), ('b', 4, 4), ('c', 3, 3), ('a', 5, 5), ('d', 7, 7)]\n"),
+    ],
+)
+def test_rules_give_the_same_with_and_without_numba(program: str, expected: str):
+    pytest.importorskip("numba")
+    quiet = "import warnings\nwarnings.simplefilter('ignore')\n"
+    assert run(program) == run(quiet + blocked(["numba"]) + program) == expected
+
+
+def test_without_numba_it_is_said_once_what_is_slower():
+    told = "import warnings\nwarnings.showwarning = lambda text, *_: print(text)\n"
+    printed = run(told + blocked(["numba"]) + SESSIONS + SUPPRESSED).splitlines()
+    assert printed[0] == (
+        "Numba is not installed, so sliding windows, sessions and suppressions run as plain Python: the results are "
+        "the same, but they take many times as long. Where Numba has a wheel, pip install 'penstock-streams[compiled]'"
+    )
+    assert [line for line in printed[1:] if "Numba" in line] == []
+
+
 def test_sliding_windows_are_the_same_without_numba_which_only_they_bring_along():
     pytest.importorskip("numba")
     brought = "import sys; print('numba' in sys.modules)\n"

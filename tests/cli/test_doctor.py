@@ -38,7 +38,7 @@ def test_everything_is_there(penstock, folder, monkeypatch):
     assert [line.split(":")[0] for line in ran.out] == [
         f"ok       {name}"
         for name in (
-            "Python", "Java", "temporary files", "open files", "pyspark", "pyarrow", "rocksdict",
+            "Python", "Java", "temporary files", "open files", "numba", "pyspark", "pyarrow", "rocksdict",
             "Spark's Python", "Spark's classes",
             "the log's folder", "the folder of state",
         )
@@ -121,6 +121,15 @@ def test_without_spark_it_says_how_to_get_it_and_does_not_look_for_java(penstock
     ran = penstock("doctor", "--json")
     assert (ran.code, checks(ran)["pyspark"][2]) == (1, f"install it: {install}")
     assert found.keys() & {"Java", "Spark's Python", "Spark's classes"} == set()
+
+
+def test_without_numba_it_says_what_is_slower(penstock, monkeypatch):
+    monkeypatch.setitem(sys.modules, "numba", None)
+    ran = penstock("doctor", "--json")
+    assert ran.code == 0
+    install = f"{sys.executable} -m pip install 'penstock-streams[compiled]'"
+    said = f"not installed, so windows of some kinds take many times as long. Where it has a wheel: {install}"
+    assert checks(ran)["numba"] == (True, said, "")
 
 
 def test_a_python_of_sparks_that_has_no_penstock(penstock, folder, monkeypatch):

@@ -3,8 +3,9 @@
 python tests/faults/kafka.py --kills 50 [--mode local|slots|spark] [--topology NAME] [--seed N]
 
 A program is one process, or has slots of the local engine, or runs on Spark: the driver, the JVM, a slot or all of them
-are killed at random moments. Now and then so is the broker, which is started again in the same folder. In the end a reader of
-committed records has to see what a run that nothing disturbed has written, each record once, of each key in order.
+are killed at random moments. Now and then so is the broker, which is started again in the same folder. In the end a
+reader of committed records has to see what a run that nothing disturbed has written, each record once, of each key in
+order.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _KINDS = {
 }
 _BROKER = 0.1
 """How often the broker is killed instead."""
-_BEFORE = {"local": 1.5, "slots": 3.0, "spark": 6.0}
+_BEFORE = {"local": 1.5, "slots": 0.6, "spark": 6.0}
 """How many seconds a program has at most until a kill."""
 
 Found = dict[bytes, list[tuple[bytes | None, int]]]

@@ -65,7 +65,7 @@ def test_keys_and_values_of_any_type_come_back(drawn: tuple[Any, list[Any]]):
         (pa.array([2**32 - 1, None], pa.uint32()), pa.uint32(), [2**32 - 1, None]),
         (np.array([0.5, np.nan], np.float32), pa.float32(), "[0.5, nan]"),
         (pa.array(["a", None], pa.large_string()), pa.large_string(), ["a", None]),
-        (pd.Series(["a", "b"], dtype="category"), pa.large_string(), ["a", "b"]),
+        (pd.Series(["a", "b"], dtype="category"), None, ["a", "b"]),
         (pa.array([b"ab"], pa.binary(2)), pa.binary(2), [b"ab"]),
         (pa.array([Decimal("1.50")]), pa.decimal128(3, 2), [Decimal("1.50")]),
         (pa.array([date(2026, 1, 2), None]), pa.date32(), [date(2026, 1, 2), None]),
@@ -78,6 +78,8 @@ def test_a_column_comes_back_as_it_was_from_a_topic_of_plain_values(
     tmp_path: Path, column: Any, type_: Any, values: Any
 ):
     produce_columns({"v": column}, "t", value="v", log=tmp_path)
+    if type_ is None:  # pandas decides
+        type_ = pa.array(column).type.value_type
     assert read("t", tmp_path).column("value").type == type_
     found = [record.value for record in consume("t", log=tmp_path)]
     assert (repr(found) if isinstance(values, str) else found) == values

@@ -77,7 +77,7 @@ def test_with_a_home_that_cannot_be_written_the_cache_is_in_a_temporary_folder_o
 
 @pytest.mark.slow
 def test_where_nothing_can_be_written_each_program_compiles_anew(programs: Programs):
-    (programs.folder / "rules.py").write_text("from penstock import compiled\n" + NOWHERE + RULES)
+    (programs.folder / "rules.py").write_text("from penstock.columns import compiled\n" + NOWHERE + RULES)
     assert [programs.ends() for _ in range(2)] == ["10 Counter()", "10 Counter()"]
 
 

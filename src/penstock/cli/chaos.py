@@ -64,9 +64,9 @@ def chaos(
 
     It runs over a copy of its source topics' records, in a file log in a separate folder (for topics of a Kafka
     cluster, too). Meanwhile it is killed at random: the driver, the JVM, slots, or all of it between two steps of a
-    commit. Where Spark or Java is missing, the local engine runs it. Its disk is full, files that were not committed are torn, a second program takes over. At the end of each
-    round its outputs, record for record, and its stores must be those of a run that nothing disturbed. Your topics and
-    state are not touched.
+    commit. Where Spark or Java is missing, the local engine runs it. Its disk is full, files that were not
+    committed are torn, a second program takes over. At the end of each round its outputs, record for record, and
+    its stores must be those of a run that nothing disturbed. Your topics and state are not touched.
 
     The exit status is 0 when all are, and 1 when something differs; then the
     seed, what was done and the folder are shown, and the command that does

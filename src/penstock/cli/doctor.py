@@ -94,6 +94,7 @@ def _checks(settings: Settings) -> Iterator[Check]:
         yield from limits()
     if not has_spark and not wants_spark:
         yield Check("pyspark", f"not installed, so programs run without Spark. For Spark: {_GET_SPARK}")
+    yield compiler()
     for name in _PACKAGES[not has_spark and not wants_spark :]:
         yield package(name)
     if has_spark:
@@ -169,6 +170,16 @@ def package(name: str) -> Check:
         remedy = f"install it again: {sys.executable} -m pip install --force-reinstall {name}"
         return Check(name, f"cannot be imported: {type(error).__name__}: {error}", remedy)
     return Check(name, version(name))
+
+
+def compiler() -> Check:
+    """Say whether the rules that go record by record are machine code."""
+    if find_spec("numba") is not None:
+        return Check("numba", version("numba"))
+    get = f"{sys.executable} -m pip install 'penstock-streams[compiled]'"
+    return Check(
+        "numba", f"not installed, so windows of some kinds take many times as long. Where it has a wheel: {get}"
+    )
 
 
 def cluster(url: str) -> Check:

@@ -36,9 +36,8 @@ _LOCK = threading.Lock()
 
 if numba is None:
     warnings.warn(
-        "Numba cannot be imported, so sliding windows, sessions and suppressions are worked out by plain Python: the "
-        "results are the same, but it takes many times as long. pip install numba, with a version of Python that it "
-        "supports.",
+        "Numba is not installed, so sliding windows, sessions and suppressions run as plain Python: the results are "
+        "the same, but they take many times as long. Where Numba has a wheel, pip install 'penstock-streams[compiled]'",
         RuntimeWarning,
         stacklevel=1,
     )

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -221,11 +222,16 @@ def _said(error: Exception) -> str:
     return first.str() if isinstance(first, KafkaError) else str(first)
 
 
+@cache
 def bulk_or_none() -> Any:
     """Return the module for bulk reads and writes; None if it cannot be used. It imports a compiler, which takes a
     while.
     """
     if find_spec("numba") is None:
+        _log.warning(
+            "Numba is not installed, so messages are read and written one by one, which takes several times the CPU. "
+            "Where Numba has a wheel, pip install 'penstock-streams[compiled]'"
+        )
         return None
     from penstock.log.kafka import bulk
 
