@@ -34,14 +34,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 _OPTIONS: dict[str, Any] = {"nogil": True}
 _LOCK = threading.Lock()
 
-if numba is None:
+if numba is None and os.environ.get("PENSTOCK_SLOT") in (None, "slot-0"):  # one of all slots says it
     warnings.warn(
         "Numba is not installed, so sliding windows, sessions and suppressions run as plain Python: the results are "
         "the same, but they take many times as long. Where Numba has a wheel, pip install 'penstock-streams[compiled]'",
         RuntimeWarning,
         stacklevel=1,
     )
-elif hasattr(numba.core.options.DefaultOptions, "_nrt"):
+elif numba is not None and hasattr(numba.core.options.DefaultOptions, "_nrt"):
     # Without Numba's runtime nothing can be allocated, and no references are counted: that took most of the time. A
     # later Numba may do without this option, which is not documented: then the rules are slower.
     _OPTIONS["_nrt"] = False
