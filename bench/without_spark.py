@@ -75,8 +75,8 @@ def measure(plan: Plan, workload: Workload) -> Section:
     for _ in range(plan.runs):
         for each in turns:
             each.take_turn(plan)
-    costs = [cost_rows(section, each) for each in turns]
-    section.rows.append(ratio(f"{workload.name}, local / spark", *costs, at_most, AT_MOST))
+    without, on_spark = (cost_rows(section, each) for each in turns)
+    section.rows.append(ratio(f"{workload.name}, local / spark", without, on_spark, at_most, AT_MOST))
     for engine in (local, spark):
         size = min(engine.totals)
         what, found = f"{engine.name}, {size:,} records in all", engine.totals[size]

@@ -34,9 +34,11 @@ def test_every_extra_that_a_hint_names_is_one():
 
 def test_pyspark_is_an_extra_and_what_develops_penstock_has_it():
     extras = PROJECT["optional-dependencies"]
-    assert not any(one.startswith("pyspark") for one in PROJECT["dependencies"])
-    assert {*extras["connect"]} <= {*extras["dev"]}
-    assert extras["spark"] == [one.replace("[connect]", "") for one in extras["connect"]]
+    assert not any(one.startswith(("pyspark", "numba")) for one in PROJECT["dependencies"])
+    [pyspark] = [one for one in extras["connect"] if one.startswith("pyspark")]
+    assert extras["spark"] == [pyspark.replace("[connect]", ""), "penstock-streams[compiled]"]
+    assert "penstock-streams[compiled]" in {*extras["connect"]} & {*extras["kafka"]}
+    assert "penstock-streams[compiled,connect]" in extras["dev"]
 
 
 def test_the_project_says_what_it_is_and_names_no_place_that_does_not_exist():
