@@ -89,6 +89,20 @@ def test_with_a_cache_the_last_update_of_each_key_comes_out_of_the_whole_batch(n
     assert found == live(topology, log_of(topology, rows))
 
 
+@pytest.mark.parametrize(
+    ("name", "step"), [("tumbling_windows", 7), ("hopping_windows", 7), ("sliding_windows", 7), ("sessions", 3)]
+)
+def test_updates_of_closed_windows_go_out_before_the_end_and_come_once(
+    name: str, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a cache that holds five updates is not full, and lets none go that changes afterwards."""
+    topology, rows = topology_of(name), random_rows(topology_of(name), 3)
+    rows = [(topic, key, value, step * number) for number, (topic, key, value, _) in enumerate(rows)]
+    monkeypatch.setattr(BatchTask, "released_records", 0)
+    monkeypatch.setattr(BatchTask, "held_records", 5)
+    assert as_batch(topology, log_of(topology, rows), 11, **SMALL) == live(topology, log_of(topology, rows))
+
+
 def test_a_cache_that_is_full_lets_go_early(monkeypatch: pytest.MonkeyPatch) -> None:
     topology = topology_of("count")
     rows = random_rows(topology, 11)

@@ -29,6 +29,10 @@ HELD_RECORDS = 1 << 20
 """Most updates that the caches of a task's tables hold across its local commits."""
 
 
+RELEASED_RECORDS = 1 << 16
+"""From how many held updates on those of closed windows are sent."""
+
+
 class BatchTask(Task):
     """A task that does the work of a commit's end only at the end of its input."""
 
@@ -36,12 +40,15 @@ class BatchTask(Task):
     """Whether it has read all input, and done that work."""
     held_records = HELD_RECORDS
     """Most updates of tables that wait for that end; beyond it they are sent before."""
+    released_records = RELEASED_RECORDS
+    """From how many of them on those of closed windows are sent."""
     keeps_changes = False
     """Whether its changes are kept in a file, if one local commit does everything."""
     is_at_once = False
     """Whether it does everything in one local commit."""
     internal: frozenset[str] = frozenset()
     """The repartition topics."""
+    _released_from = 0
     together: SyncTogether | None = None
     """Makes files durable that outlive this batch."""
 
@@ -87,6 +94,10 @@ class BatchTask(Task):
 
     def finish(self, work: TaskWork, outlets: Outlets, left: Left) -> None:
         self.has_ended = self._is_at_end()
+        if not self.has_ended and self.context.held_records > max(self._released_from, self.released_records):
+            with self._room.sending():
+                self.flow.release(outlets.write)
+            self._released_from = self.released_records + 2 * self.context.held_records
         if self.has_ended or self.context.held_records > self.held_records or self._shows_commits:
             super().finish(work, outlets, left)
         else:

@@ -69,6 +69,7 @@ class Flow:
         self._end_of_chunk = self._of_those_with("end_of_chunk")
         self._punctuations = self._of_those_with("punctuate")
         self._held_back = {n: s.operator.flush for n, s in enumerate(self._steps) if s.operator.flushes}
+        self._released = self._of_those_with("release")
         shared = wiring, context, state.clock(TASK_TIME), self._came
         self._chunks = Chunks(*shared)
         self._depth_first = DepthFirst(*shared, topology.facts) if self._sharing.depth_first else None
@@ -166,6 +167,10 @@ class Flow:
             one.close()
 
     # --- what is held back, and time -----------------------------------------------------------------------------
+
+    def release(self, write: Write) -> None:
+        """Send what the operators hold back until the commit and no record can change any more."""
+        self._run(self._released, write)
 
     def flush(self, write: Write) -> None:
         """Send what the operators held back until the commit, and commit what processors have left open."""

@@ -54,6 +54,10 @@ class Operator(ABC):
         """Emit the results that were held back until the commit."""
         return
 
+    def release(self, out: Collector) -> None:
+        """Emit those of these results that no record can change any more."""
+        return
+
 
 class PassThrough(Operator):
     """Hands records on unchanged; enough for sources, merges and branches."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.columns.batch import Changes, join, order_columns
-from penstock.columns.column import BytesColumn, Column, NumberColumn
+from penstock.columns.column import BytesColumn, Column, NumberColumn, WindowedColumn
 from penstock.ops.core.context import Context
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.written import Written
@@ -47,6 +47,8 @@ class EmitCache:
         self._records = self._needed_records = 0
         self._passed_on = 0
         """The updates that it has of another cache, which sends now."""
+        self.closed_before: int | None = None
+        """Windows that end earlier are closed, so that they do not change any more."""
 
     def add(self, changes: Changes) -> None:
         """Take updates with their old values. Updates that are no longer the last of their keys are discarded from time
@@ -59,10 +61,14 @@ class EmitCache:
         self.held_bytes += _size(changes)
         self._note_records(self._records + len(changes))
         if self.held_bytes > 2 * self._needed + _GARBAGE or self._records > 2 * self._needed_records + _GARBAGE_RECORDS:
-            self._held = [_last_of_each_key(self._held)]
-            self.held_bytes = self._needed = _size(self._held[0])
-            self._needed_records = len(self._held[0])
-            self._note_records(self._needed_records)
+            self._hold(_last_of_each_key(self._held))
+
+    def _hold(self, last: Changes) -> None:
+        """Hold updates that are each the last one of their key, and no others."""
+        self._held = [last]
+        self.held_bytes = self._needed = _size(last)
+        self._needed_records = len(last)
+        self._note_records(self._needed_records)
 
     def _note_records(self, records: int) -> None:
         self._context.held_records += records - self._records
@@ -74,7 +80,21 @@ class EmitCache:
         self._note_records(0)
         if not held:
             return None
-        last = without_absent(_last_of_each_key(held))
+        return self._sent(_last_of_each_key(held))
+
+    def release(self) -> Changes | None:
+        """Return the last updates of closed windows, and hold the others back."""
+        if self.closed_before is None or not self._held:
+            return None
+        last = _last_of_each_key(self._held)
+        assert isinstance(last.key, WindowedColumn)
+        is_closed = last.key.end < self.closed_before
+        self._hold(last.keep(~is_closed))
+        return self._sent(last.keep(is_closed))
+
+    def _sent(self, last: Changes) -> Changes:
+        """Return what is emitted of the last updates of keys."""
+        last = without_absent(last)
         self._context.sent_records += max(len(last) - self._passed_on, 0)
         self._passed_on = 0
         if len(last) and isinstance(self._store, KeyValueStore) and self._store.shows_committed:

@@ -20,6 +20,7 @@ from penstock.ops.core.failures import blamed, misfit_result
 from penstock.ops.core.nulls import complete
 from penstock.ops.core.operator import Collector, Operator
 from penstock.ops.core.written import written_windows
+from penstock.ops.windows.cogroup import SideTimes
 from penstock.ops.windows.sessions.fold import SessionFold
 from penstock.ops.windows.windowed_table import WindowedTable
 from penstock.state.columns.packed import Entries
@@ -60,6 +61,15 @@ class PackedAggregate(Operator):
     def flush(self, out: Collector) -> None:
         if self._cache is not None:
             out.emit(self._cache.flush())
+
+    def release(self, out: Collector) -> None:
+        if self._cache is not None:
+            out.emit(self._cache.release())
+
+    def _note_closed(self, closed_at: IntArray) -> None:
+        """Tell the cache which windows are closed after a chunk of records."""
+        if self._cache is not None and not isinstance(self._time, SideTimes):
+            self._cache.closed_before = int(closed_at[-1])
 
     def step(self, batch: Batch, out: Collector) -> None:
         batch = complete(self._node, self._context, batch, *self._needed)

@@ -49,6 +49,10 @@ class WindowAggregate(Aggregate):
         self._time = table.time
         self._closing = table.closing
 
+    def release(self, out: Collector) -> None:
+        if self._cache is not None:
+            out.emit(self._cache.release())
+
     def step(self, batch: Batch, out: Collector) -> None:
         batch = complete(self._node, self._context, batch, "key")
         if not len(batch):
@@ -63,6 +67,8 @@ class WindowAggregate(Aggregate):
                 out.emit(changes)
         if self._closing is not None:
             out.emit(self._close(self._closing, batch, closed_at))
+        elif self._cache is not None and not isinstance(self._time, SideTimes):
+            self._cache.closed_before = int(closed_at[-1]) + 1
 
     def _open_windows(self, batch: Batch, closed_at: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """The windows of all records that are still open: the record's row, the window's start, and its number within

@@ -50,6 +50,7 @@ class SessionAggregate(PackedAggregate):
             self._note(loaded, start, end, end, changes, np.append(time_before, now))
         if self._closing is None:
             self._emit(changes, out)
+            self._note_closed(bounds.closed_at)
         else:
             out.emit(self._close(self._closing, batch, bounds.closed_at, outcome))
 

@@ -72,6 +72,7 @@ class SlidingAggregate(PackedAggregate):
 
     def _write_together(self, batch: Batch, out: Collector) -> None:
         closed_at = self._time.observe(batch) - self._windows.grace_period_ms
+        self._note_closed(closed_at)
         most = NO_LIMIT if self._is_looked_up else _MOST_PUTS  # writes are noted for the chunk as a whole
         while len(batch):
             done = self._process(batch, closed_at, most, out)
