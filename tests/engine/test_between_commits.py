@@ -227,6 +227,17 @@ def listening(program: Running) -> Iterator[None]:
 
 
 @pytest.mark.kip("44-02")
+def test_a_view_of_uncommitted_rows_shows_the_committed_ones_once_the_program_has_ended(tmp_path: Path):
+    world = World(tmp_path, words())
+    with running(world, "a") as program, closing(open_stores(tmp_path / "checkpoint")) as others:
+        with listening(program):
+            view = others.view("words", UNCOMMITTED)
+            assert [row[:2] for row in view.all()] == [("A", 1)]
+        assert [row[:2] for row in view.all()] == [("A", 1)]
+        assert view.get("A") == 1
+
+
+@pytest.mark.kip("44-02")
 def test_another_process_sees_a_write_at_once(tmp_path: Path):
     world = World(tmp_path, words())
     with running(world, "a") as program:

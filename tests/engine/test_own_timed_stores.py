@@ -4,94 +4,25 @@ them, whatever leaves memory and whenever the program is killed (KIP-892, KIP-91
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock import (
-    EmitStrategy,
-    JoinWindows,
-    Materialized,
-    SessionWindows,
-    SlidingWindows,
-    StreamJoined,
-    StreamsBuilder,
-    TimeWindows,
-    Topology,
-    faults,
-)
+from penstock import Topology, faults
 from penstock.faults import POINTS, STORE_POINTS
 from penstock.log.produce import produce
-from support.own_timed_stores import TimedSupplier
+from support.own_everywhere import everywhere, records, shown_by
 from support.world import World
 
 pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning"), pytest.mark.kip("KS-20")]
 
 MEDIUMS = ("memory", "flushed", "sqlite")
-SHAPES = {"windows": "window", "final": "window", "sliding": "window", "sessions": "session", "prices": "versions",
-          "dearest": "bytes", "left": "duplicates", "right": "duplicates"}  # fmt: skip
-"""Each store of the topology, and what it is."""
 
 
 class Killed(BaseException):
     """What a test has happen at a crash point."""
-
-
-def everywhere(medium: str | None) -> tuple[Topology, dict[str, TimedSupplier]]:
-    """Steps of every kind, with stores of users or with Penstock's."""
-    made: dict[str, TimedSupplier] = {}
-
-    def own(name: str, **facts: Any) -> Any:
-        made[name] = TimedSupplier(medium or "memory", SHAPES[name], name, **facts)
-        return made[name]
-
-    def kept(name: str, **facts: Any) -> Materialized:
-        found = Materialized.as_(own(name, **facts))
-        if medium is not None:
-            return found.with_caching_disabled()
-        if found.history_retention_ms is not None:
-            return Materialized.as_versioned(name, found.history_retention_ms)
-        return Materialized.as_(name).with_retention(found.retention_ms).with_caching_disabled()
-
-    builder = StreamsBuilder()
-    words = builder.stream("in", str, str)
-    windows = TimeWindows.of_size_and_grace("10 ms", "20 ms").advance_by("5 ms")
-    words.group_by_key().windowed_by(windows).reduce(
-        lambda a, b: a + b, materialized=kept("windows", retention=40)
-    ).to_stream().to("windows-out")
-    words.group_by_key().windowed_by(windows).emit_strategy(EmitStrategy.on_window_close()).count(
-        materialized=kept("final", retention=40)
-    ).to_stream().to("final-out")
-    sliding = SlidingWindows.of_time_difference_and_grace("10 ms", "20 ms")
-    words.group_by_key().windowed_by(sliding).count(materialized=kept("sliding", retention=60)).to_stream().to(
-        "sliding-out"
-    )
-    gap = SessionWindows.of_inactivity_gap_and_grace("4 ms", "20 ms")
-    words.group_by_key().windowed_by(gap).count(materialized=kept("sessions", retention=60)).to_stream().to(
-        "sessions-out"
-    )
-    prices = builder.table("prices", str, str, materialized=kept("prices", retention=50))
-    words.join(prices, lambda a, b: f"{a}-{b}", value=str).to("joined-out")
-    prices.filter(lambda k, v: v != "a", materialized=kept("dearest", retention=50)).to_stream().to("dearest-out")
-    others = builder.stream("others", str, str)
-    joined = StreamJoined().with_name("join")
-    if medium is not None:
-        joined = joined.with_this_store_supplier(own("left", retention=16, size=8))
-        joined = joined.with_other_store_supplier(own("right", retention=16, size=8))
-    within = JoinWindows.of_time_difference_and_grace("4 ms", "8 ms")
-    words.outer_join(others, lambda a, b: f"{a}+{b}", within, joined, value=str).to("met-out")
-    return builder.build(), made
-
-
-def records() -> Iterator[tuple[str, str, str | None, int]]:
-    dice = random.Random(5)
-    for time in range(200):
-        topic = dice.choice(["in", "in", "prices", "others"])
-        value = None if topic == "prices" and dice.random() < 0.3 else dice.choice("abcd")
-        yield topic, dice.choice("xyz"), value, max(time - dice.randrange(12) * dice.randrange(3), 0)
 
 
 def world_of(folder: Path, topology: Topology, **settings: Any) -> World:
@@ -107,18 +38,6 @@ def outcome(world: World) -> dict[str, Any]:
     return outputs | {
         name: world.counts(name) for name in ("windows", "final", "sliding", "sessions", "prices", "dearest")
     }
-
-
-def shown_by(made: dict[str, TimedSupplier]) -> dict[str, dict[Any, bytes]]:
-    """What the users' stores have, without deletions of what is deleted already."""
-    found = {name: supplier.made[-1].shown() for name, supplier in made.items()}
-    for name in ("prices", "dearest"):
-        is_there: dict[bytes, int] = {}
-        for key, time, kind in sorted(found[name]):
-            if not kind and not is_there.get(key):
-                del found[name][key, time, kind]
-            is_there[key] = kind
-    return found
 
 
 @pytest.fixture(scope="module")

@@ -3,15 +3,18 @@ equal those of an undisturbed run (KIP-892)."""
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 from typing import Any
 
 import harness
 import own_stores
+import own_timed
 import pytest
 
 from penstock.faults import POINTS, STORE_POINTS
+from support.own_everywhere import SHAPES, Rows, without_repeated_deletions
 
 pytestmark = [pytest.mark.slow, pytest.mark.kip("892-13"), pytest.mark.kip("892-08")]
 
@@ -63,3 +66,83 @@ def test_a_crash_between_any_two_steps_leaves_stores_as_an_undisturbed_run_does(
     folder = harness.copy_of(base, tmp_path)
     harness.run_with_crashes_at(folder, "--local", [*POINTS, *STORE_POINTS], count, SCRIPT)
     assert outcome(folder) == own_undisturbed
+
+
+# --- window, session and versioned stores ---------------------------------------------------------------------------
+
+TIMED = Path(own_timed.__file__)
+MEDIUMS = ("flushed", "sqlite", "memory")
+
+
+def rows_in_files(medium: str, task: Path) -> dict[str, Rows]:
+    """What the files of a task's stores have, by store."""
+    found: dict[str, Rows] = {}
+    for name in SHAPES:
+        if (file := task / f"{name}.lines").exists():
+            rows = found[name] = {}
+            for line in file.read_text().splitlines():
+                if line.endswith("]"):  # or it is torn
+                    key, first, second, value = json.loads(line)
+                    rows[bytes.fromhex(key), first, second] = value and bytes.fromhex(value)
+            found[name] = {row: value for row, value in sorted(rows.items()) if value is not None}
+        elif (file := task / f"{name}.db").exists():
+            with sqlite3.connect(file) as database:
+                rows = database.execute("select key, first, second, value from entries order by key, first, second")
+                found[name] = {(key, first, second): value for key, first, second, value in rows}
+    return without_repeated_deletions(found)
+
+
+def timed_outcome(folder: Path) -> dict[str, Any]:
+    """What came out, what Penstock says the stores hold, and what is in their files."""
+    found = harness.outcome(folder, own_timed.topology(folder))
+    medium = (folder / "medium").read_text()
+    for task in sorted((folder / "state" / "tasks").glob("*.stores")) if medium != "memory" else ():
+        found |= {f"{task.name}/{name}": rows for name, rows in rows_in_files(medium, task).items()}
+    return found
+
+
+def timed_copy(base: Path, folder: Path, medium: str) -> Path:
+    (harness.copy_of(base, folder) / "medium").write_text(medium)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def timed_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The input topics."""
+    return harness.prepared(tmp_path_factory.mktemp("timed"), 500, TIMED)
+
+
+@pytest.fixture(scope="module", params=MEDIUMS)
+def timed_undisturbed(
+    request: pytest.FixtureRequest, timed_base: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, dict[str, Any]]:
+    """A medium, and what comes out when nothing is killed."""
+    medium = request.param
+    folder = timed_copy(timed_base, tmp_path_factory.mktemp(medium), medium)
+    assert harness.Program(folder, "--local", TIMED).wait()
+    found = timed_outcome(folder)
+    assert all(found[name] for name in SHAPES if name not in ("left", "right"))
+    assert medium == "memory" or sum(len(rows) for name, rows in found.items() if "stores/" in name) > 300
+    return medium, found
+
+
+@pytest.mark.kip("KS-20")
+@pytest.mark.parametrize("seed", range(2))
+def test_many_kills_leave_timed_stores_as_an_undisturbed_run_does(
+    seed: int, timed_base: Path, timed_undisturbed: tuple[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    medium, expected = timed_undisturbed
+    folder = timed_copy(timed_base, tmp_path, medium)
+    assert harness.run_to_the_end(folder, "--local", ["driver"], kills=10, seed=seed, script=TIMED) >= 5
+    assert timed_outcome(folder) == expected
+
+
+@pytest.mark.kip("KS-20")
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_crash_between_any_two_steps_leaves_timed_stores_as_an_undisturbed_run_does(
+    count: int, timed_base: Path, timed_undisturbed: tuple[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    medium, expected = timed_undisturbed
+    folder = timed_copy(timed_base, tmp_path, medium)
+    harness.run_with_crashes_at(folder, "--local", [*POINTS, *STORE_POINTS], count, TIMED)
+    assert timed_outcome(folder) == expected

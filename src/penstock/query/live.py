@@ -68,7 +68,8 @@ class UncommittedStore:
     def now(self) -> Version:
         """The store of each task; the position is that of the last commit, although later input may be visible."""
         format_ = self._committed.shape.format
-        tasks = self._live.task_names(format_.sub)[: 1 if format_.is_everywhere else None]
+        names = self._live.task_names(format_.sub) or list(self._committed.now().tasks)  # those, if it has ended
+        tasks = names[: 1 if format_.is_everywhere else None]
         stores = {task: LiveStore(self._committed, task, self._live) for task in tasks}
         where = self._committed.where()
         return Version(where.commit, stores, where.positions, where.at)

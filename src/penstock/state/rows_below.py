@@ -59,6 +59,7 @@ class RowsBelow:
 def above(rows: TransactionalRows, committed: bool) -> TransactionalRows:
     """New rows of the same type above others; these show what the others have, or what they had committed."""
     made = type(rows)(RowsBelow(rows))
-    for keys, values in rows.replaced_values() if committed else ():
+    if committed:
+        keys, values = rows.replaced_values()
         made.put(made.place(keys), values)
     return made

@@ -216,6 +216,11 @@ class StateStore(interface.StateStore):
         return sum(piece.recent_nbytes for piece in self.pieces())
 
     @property
+    def changed_at(self) -> int:
+        """A number that differs whenever the store was written, committed or rolled back in between."""
+        return max((piece.changed_at for piece in self.pieces()), default=0)
+
+    @property
     def approximate_num_uncommitted_entries(self) -> int:
         return sum(piece.approximate_num_uncommitted_entries for piece in self.pieces())
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import count, islice
 from operator import itemgetter
 from typing import NamedTuple, Protocol
 
@@ -39,6 +39,7 @@ Row = tuple[bytes, bytes, int]
 
 READ_AT_ONCE = 10_000
 _FEW_ROWS = 64
+_changes = count(1)
 _COUNTED_ROWS = 10_000
 """So many rows are counted one by one where some are on disk only."""
 _FLUSHED_AT_ONCE = 10_000  # rows take several times the memory as Python objects
@@ -106,6 +107,8 @@ class TransactionalRows:
         self._undo: list[tuple[IntArray, tuple[IntArray, IntArray], BoolArray]] = []
         self.approximate_num_uncommitted_entries = 0
         self.approximate_num_uncommitted_bytes = 0
+        self.changed_at = 0
+        """Grows with each write, commit and rollback, beyond that of all other rows."""
 
     @property
     def nbytes(self) -> int:
@@ -185,6 +188,7 @@ class TransactionalRows:
         """Write the values of rows, each row once; a null value deletes."""
         remembered = self._table.remember(rows)
         self._undo.append((rows, remembered, self._dirty[rows]))
+        self.changed_at = next(_changes)
         if self.replaced is not None:
             self.replaced.note(rows, remembered)
         self._table.assign(rows, values)
@@ -369,13 +373,18 @@ class TransactionalRows:
             self._dirty[rows] = dirty
         self._begin()
 
-    def replaced_values(self) -> Iterator[tuple[Keys, Values]]:
-        """The rows that the transaction has written, with the values from before each write, the last write first."""
-        for rows, values, _ in reversed(self._undo):
-            yield self._table.keys(rows), self._table.recall(*values)
+    def replaced_values(self) -> tuple[Keys, Values]:
+        """The rows that the transaction has written, with the values from before it."""
+        if not self._undo:
+            return self._table.keys(self._changed()), self._table.values(self._changed())
+        written, before, _ = zip(*self._undo, strict=True)
+        rows, first = np.unique(np.concatenate(written), return_index=True)
+        entries, timestamps = (np.concatenate(column)[first] for column in zip(*before, strict=True))
+        return self._table.keys(rows), self._table.recall(entries, timestamps)
 
     def _begin(self) -> None:
         self._undo = []
+        self.changed_at = next(_changes)
         if self.replaced is not None:
             self.replaced.clear()
         self.approximate_num_uncommitted_entries = self.approximate_num_uncommitted_bytes = 0

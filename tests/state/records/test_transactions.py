@@ -305,3 +305,29 @@ def test_a_processor_reads_its_store_at_either_level(name):
     store._store.rollback()
     store.begin()
     assert kind.read(committed) == kind.read(store) == kind.read(before)
+
+
+@pytest.mark.kip("44-02")
+@pytest.mark.parametrize("name", KINDS)
+@given(data=st.data())
+def test_a_view_of_what_is_committed_that_a_processor_keeps_goes_on_with_every_commit(name, data):
+    kind = KINDS[name]
+    store, model = opened(kind, []), opened(kind, [])
+    committed = store.read_only(IsolationLevel.READ_COMMITTED)
+    for _ in range(3):
+        written = data.draw(st.lists(kind.writes, max_size=4))
+        for method, arguments in written:
+            getattr(store, method)(*arguments)
+            if data.draw(st.booleans()):
+                assert kind.read(committed) == kind.read(model)
+        is_kept = data.draw(st.booleans())
+        store.end()
+        store._store.commit() if is_kept else store._store.rollback()
+        store.begin()
+        if is_kept:
+            for method, arguments in written:
+                getattr(model, method)(*arguments)
+            model.end()
+            model._store.commit()
+            model.begin()
+    assert kind.read(committed) == kind.read(model)

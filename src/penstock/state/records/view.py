@@ -156,9 +156,11 @@ class RecordView(StateStore, Generic[S]):
         return type(self)(store, self._keys.serde, self._held)
 
     def state_number(self) -> tuple[int, ...]:
-        """Numbers that differ whenever rows of the store have been written in between."""
-        numbers = (getattr(self._store, name, 0) for name in ("observed_stream_time", "version"))
-        return (self._store.approximate_num_uncommitted_entries, *numbers)
+        """Numbers that differ whenever the store was written, committed or rolled back in between."""
+        times = (
+            getattr(self._store, name, 0) for name in ("observed_stream_time", "_committed_stream_time", "version")
+        )
+        return (self._store.changed_at, *times)
 
     def kept(self, value: Any) -> Any:
         """A value as the store would return it: later changes in place do not affect it."""
