@@ -14,7 +14,7 @@ from known import known, states
 from penstock import ConfigError
 from penstock.engine.shared.manifest import Manifest, Manifests
 from penstock.query.application import ApplicationStores, open_stores
-from penstock.storage import LocalStorage
+from penstock.storage.base import LocalStorage
 
 
 class Looker:

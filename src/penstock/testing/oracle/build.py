@@ -14,7 +14,6 @@ from penstock import (
     Materialized,
     SessionWindows,
     SlidingWindows,
-    StreamJoined,
     StreamsBuilder,
     Suppressed,
     TimeWindows,
@@ -24,7 +23,7 @@ from penstock import (
 from penstock.dsl.windowed import windowed_key
 from penstock.serdes import INT, STR, Serde
 from penstock.testing.oracle import functions as fn
-from penstock.testing.oracle.described import DESCRIBED, sides_of
+from penstock.testing.oracle.described import DESCRIBED, sides_joined, sides_of
 from penstock.testing.oracle.functions import CaseError, Spec
 from penstock.testing.oracle.processors import (
     FixedProcessor,
@@ -234,7 +233,7 @@ class Build:
             if "windows" not in spec:
                 return self._join_stream(spec, of, other, call, value)
             windows = _join_windows(spec["windows"])
-            joined = StreamJoined(spec.get("name"), spec.get("name"), kind=spec.get("kind", "persistent"))
+            joined = sides_joined(spec)
             if "tells_stores" in spec:
                 self.stores += sides_of(spec)
             stream = getattr(of.it, spec["op"])(other.it, call, windows, joined, value=value)

@@ -19,6 +19,7 @@ from penstock import (
 from penstock.record import SessionKey, Windowed
 from penstock.serdes import INT, STR, Serde
 from penstock.state.shapes import SessionStore, VersionedKeyValueStore, VersionedRecord, WindowStore
+from penstock.testing.oracle.described import DESCRIBED
 from penstock.testing.oracle.functions import CaseError, Spec, number, text
 from penstock.testing.oracle.punctuations import plain, schedule_all
 from penstock.values.durations import MAX_MS
@@ -357,8 +358,10 @@ def store_builder(spec: Spec, key: Serde, value: Serde) -> Any:
     name, shape, in_memory = spec["store"], spec["shape"], spec.get("kind") == "in_memory"
     what = "versioned_key_value_store" if shape == "versioned" else _store(shape)
     build = getattr(Stores, f"{what}_builder")
-    if shape == "versioned":
-        supplier: Any = Stores.persistent_versioned_key_value_store(
+    if spec.get("kind") in DESCRIBED:
+        supplier: Any = DESCRIBED[spec["kind"]](spec)
+    elif shape == "versioned":
+        supplier = Stores.persistent_versioned_key_value_store(
             name, spec["history_retention_ms"], spec.get("segment_interval_ms")
         )
     elif shape.startswith("session"):

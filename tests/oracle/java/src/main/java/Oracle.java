@@ -474,7 +474,14 @@ public final class Oracle {
             final String store = m != null && m.has("store") ? m.get("store").asText() : null;
             final String kind = m != null && m.has("kind") ? m.get("kind").asText() : "persistent";
             Materialized result;
-            if (kind.equals("versioned")) {
+            if (Own.is(m)) {
+                result = switch (kind) {
+                    case "own_window" -> Materialized.as(Own.windows(store, m));
+                    case "own_session" -> Materialized.as(Own.sessions(store, m));
+                    case "own_versioned" -> Materialized.as(Own.versions(store, m));
+                    default -> throw new Fns.CaseError("unknown store kind in " + step);
+                };
+            } else if (kind.equals("versioned")) {
                 if (store == null) {
                     throw new Fns.CaseError("a versioned store needs a name: " + step);
                 }
@@ -497,7 +504,7 @@ public final class Oracle {
             if (m != null && m.has("logging") && !m.get("logging").asBoolean()) {
                 result = result.withLoggingDisabled();
             }
-            if (m != null && m.has("retention_ms")) {
+            if (m != null && m.has("retention_ms") && !Own.is(m)) {
                 result = result.withRetention(Duration.ofMillis(m.get("retention_ms").asLong()));
             }
             return result;
@@ -944,7 +951,10 @@ public final class Oracle {
                         joins.add(step.get("name").asText());
                     }
                 }
-                if (step.has("kind")) {
+                if (Own.is(step)) {
+                    j = j.withThisStoreSupplier(Own.windows(step.get("name").asText() + "-this", step))
+                        .withOtherStoreSupplier(Own.windows(step.get("name").asText() + "-other", step));
+                } else if (step.has("kind")) {
                     j = j.withDslStoreSuppliers(step.get("kind").asText().equals("in_memory")
                         ? BuiltInDslStoreSuppliers.IN_MEMORY : BuiltInDslStoreSuppliers.ROCKS_DB);
                 }

@@ -192,6 +192,15 @@ final class Procs {
                                  final org.apache.kafka.common.serialization.Serde value) {
         final String name = Fns.arg(step, "store");
         final boolean memory = step.has("kind") && step.get("kind").asText().equals("in_memory");
+        if (Own.is(step)) {
+            return switch (Fns.arg(step, "shape")) {
+                case "window" -> Stores.windowStoreBuilder(Own.windows(name, step), key, value);
+                case "timestamped_window" -> Stores.timestampedWindowStoreBuilder(Own.windows(name, step), key, value);
+                case "session" -> Stores.sessionStoreBuilder(Own.sessions(name, step), key, value);
+                case "versioned" -> Stores.versionedKeyValueStoreBuilder(Own.versions(name, step), key, value);
+                default -> throw new Fns.CaseError("unknown shape in " + step);
+            };
+        }
         final StoreBuilder<?> builder = switch (Fns.arg(step, "shape")) {
             case "key_value" -> Stores.keyValueStoreBuilder(
                 memory ? Stores.inMemoryKeyValueStore(name) : Stores.persistentKeyValueStore(name), key, value);
