@@ -1,5 +1,6 @@
-"""Window, session and versioned stores of users, wherever a case puts them: what comes out, what is dropped, and what is
-in the stores is as in Kafka Streams with stores of the same kind (``java/.../Own.java``)."""
+"""Users' own window, session and versioned stores, wherever a case puts them: what comes out, what is dropped and what
+is in the stores is as in Kafka Streams with stores of the same shape (``java/src/main/java/Own.java``).
+"""
 
 from __future__ import annotations
 
