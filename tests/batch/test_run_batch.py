@@ -6,11 +6,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import penstock
-from penstock import StreamsBuilder, TimeWindows, Topology
+from engine.test_headers_in_stores import keeping
+from penstock import Record, StreamsBuilder, TimeWindows, Topology, open_store
 from penstock.errors import ConfigError, PenstockError, ProcessingError
+from penstock.log.produce import produce
+from support.world import World
 
 pytestmark = pytest.mark.slow
 
@@ -155,6 +159,23 @@ def test_topics_of_the_log_are_read_from_it_beside_dataframes_and_alone(spark: A
     with alone.build().run_batch(spark, log=log) as result:
         assert rows(result.dataframe("out"), "key", "value") == [("milk", 1), ("tea", 3)]
         assert rows(result.store("prices"), "key", "value") == [("milk", 1), ("tea", 3)]
+
+
+@pytest.mark.kip("44-04")
+def test_stores_with_headers_have_the_rows_of_a_live_program(spark: Any, tmp_path: Path) -> None:
+    records = [Record(f"k{n % 9}", n, n, (("n", b"%d" % n),) if n % 3 else ()) for n in range(60)]
+    world = World(tmp_path, keeping())
+    produce(records, "in", str, int, world.log, partitions=3)
+    application = world.start()
+    application.run_until()
+    application.close()
+    with keeping().run_batch(spark, log=tmp_path / "log") as result:
+        for name in ("rows", "windows", "sessions"):
+            with open_store(tmp_path / "checkpoint", name) as view:
+                expected = pa.table(view).to_pylist()
+            found = pa.table(result.store(name).toArrow()).to_pylist()
+            assert "headers" in found[0]
+            assert sorted(map(str, found)) == sorted(map(str, expected))
 
 
 def test_what_cannot_work_is_refused_before_anything_runs(spark: Any) -> None:

@@ -23,8 +23,10 @@ from penstock import (
 )
 from penstock.engine.commit.opening import open_application
 from penstock.engine.evolution.matching import Wishes
+from penstock.log.consume import consume
 from penstock.log.produce import produce
 from penstock.query.committed import committed_store
+from support.every_store import Program
 from support.world import World
 
 pytestmark = pytest.mark.kip("44-04")
@@ -162,3 +164,77 @@ def test_tables_and_joins_go_on_when_the_format_of_the_dsl_changes_and_changes_b
     produce([Record("a", 10, 5)], "other", str, int, world.log)
     run(world)
     assert world.output("joined") == [("a", 10), ("a", 11), ("a", 12), ("a", 13)]
+
+
+MANY = [Record(f"k{n % 9}", n, n, (("n", b"%d" % n),) if n % 3 else ()) for n in range(60)]
+STORES = ("rows", "windows", "sessions")
+
+
+def processed(program: Program, records: list[Record]) -> None:
+    produce(records, "in", str, int, program.log)
+    application = program.start()
+    application.run_until()
+    application.close()
+
+
+@pytest.mark.slow
+def test_rows_keep_their_headers_when_an_application_gets_other_partitions(tmp_path: Path):
+    rescaled, undisturbed = (Program(tmp_path / name, keeping(), 2) for name in ("rescaled", "undisturbed"))
+    processed(rescaled, MANY[:30])
+    for partitions, some in ((7, MANY[30:45]), (3, MANY[45:])):
+        rescaled.make_topics_anew(partitions)
+        rescaled.rescale(partitions)
+        processed(rescaled, some)
+    processed(undisturbed, MANY)
+    for store in STORES:
+        expected = sorted(rows(undisturbed, store))
+        assert sorted(rows(rescaled, store)) == expected
+        assert sum(1 for *_, headers in expected if headers) > len(expected) // 2
+
+
+def joining(steps_in_front: int, names: str = "s") -> Topology:
+    """Stores of processors whose names begin so, and a join whose stores have the numbers of its steps."""
+    builder = StreamsBuilder()
+    left, right = (builder.stream(topic, key=str, value=int) for topic in ("in", "other"))
+    for _ in range(steps_in_front):
+        left = left.filter(lambda key, value: True)
+    supplier = Stores.persistent_timestamped_key_value_store(f"{names}-rows")
+    builder.add_state_store(Stores.timestamped_key_value_store_with_headers_builder(supplier, str, int))
+
+    class Last(Processor):
+        def init(self, context):
+            self.context, self.rows = context, context.get_state_store(f"{names}-rows")
+
+        def process(self, record):
+            before = self.rows.get(record.key)
+            self.rows.put(record.key, ValueTimestampHeaders(record.value, record.timestamp, record.headers))
+            self.context.forward(record.with_value(repr(before)))
+
+    left.process(Last, f"{names}-rows", value=str).to("before")
+    left.join(
+        right, lambda one, other: one + other, JoinWindows.of_time_difference_and_grace("1 day", 0), value=int
+    ).to("joined")
+    return builder.build()
+
+
+@pytest.mark.parametrize("keeps_databases", [True, False])
+def test_headers_go_on_when_steps_get_other_numbers_and_stores_other_names(tmp_path: Path, keeps_databases: bool):
+    def outcome(folder: str, first: Topology, second: Topology, **wishes: Any) -> dict[str, Any]:
+        world = World(tmp_path / folder, first, dsl_store_format="headers")
+        produce([], "other", str, int, world.log)
+        run(world, *MANY[:20])
+        produce([Record(f"k{n}", 100, 5, (("other", b"1"),)) for n in range(5)], "other", str, int, world.log)
+        if not keeps_databases:
+            world.lose_local_state()
+        world.topology = second
+        run(world, *MANY[20:40], **wishes)
+        produce([Record(f"k{n}", 200, 25, (("other", b"2"),)) for n in range(5)], "other", str, int, world.log)
+        run(world)
+        found = {topic: list(consume(topic, log=world.log)) for topic in ("before", "joined")}
+        return {topic: [(r.key, r.value, r.timestamp, r.headers) for r in rows] for topic, rows in found.items()}
+
+    expected = outcome("plain", joining(0), joining(0))
+    assert outcome("moved", joining(0), joining(3, "t"), rename={"s-rows": "t-rows"}) == expected
+    assert any("ValueTimestampHeaders" in value and "b'" in value for _, value, _, _ in expected["before"])
+    assert any(headers for *_, headers in expected["joined"])
+    assert len(expected["joined"]) > 20

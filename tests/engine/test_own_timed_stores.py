@@ -103,9 +103,9 @@ def test_users_stores_have_what_penstock_says(medium, tmp_path):
     assert {(key.key, key.start, key.end): count for key, count in world.counts("sessions")}.items() <= sessions.items()
 
 
-def killed_at(world: World, point: str) -> bool:
-    """Start a program and kill it when it comes to a point for the second time; False when it gets to its end."""
-    hits = iter(range(1))
+def killed_at(world: World, point: str, count: int = 2) -> bool:
+    """Start a program and kill it when it comes to a point for the so-many-th time; False when it gets to its end."""
+    hits = iter(range(count - 1))
 
     def listen(name: str) -> None:
         if name == point and next(hits, None) is None:
@@ -135,6 +135,26 @@ def test_programs_killed_at_every_step_leave_what_an_undisturbed_one_leaves(
     world = world_of(tmp_path, topology, hot_max_bytes=1, statestore_uncommitted_max_records=25)
     for point in (*POINTS, *STORE_POINTS):
         assert killed_at(world, point), f"the program got to its end without coming to {point} twice"
+    application = world.start()
+    application.run_until()
+    shown = shown_by(made)
+    application.close()
+    assert outcome(world) == undisturbed
+    if medium != "memory":  # which has only what can still be seen, once it is restored
+        assert shown == rows_undisturbed[medium]
+
+
+@pytest.mark.slow
+@pytest.mark.kip("892-08")
+@pytest.mark.kip("892-13")
+@pytest.mark.parametrize("point", STORE_POINTS)
+@pytest.mark.parametrize("medium", MEDIUMS)
+def test_programs_killed_in_their_first_commits_go_on(medium, point, undisturbed, rows_undisturbed, tmp_path):
+    """One store after the other has rows then, and nothing says yet how far it is."""
+    topology, made = everywhere(medium)
+    world = world_of(tmp_path, topology)
+    for count in (1, 2, 5, 8):
+        assert killed_at(world, point, count)
     application = world.start()
     application.run_until()
     shown = shown_by(made)

@@ -107,6 +107,41 @@ def test_programs_killed_at_every_step_leave_the_outputs_and_rows_of_an_undistur
     program.close()
 
 
+class OffsetsApart(OldStore):
+    """One that keeps its offsets, but writes rows before it is told of them."""
+
+    commit_file = "own.offset"
+
+    def manages_offsets(self) -> bool:
+        return True
+
+    def get_committed_offset(self, topic_partition: Any) -> int | None:
+        path = self.path.with_name(self.commit_file)
+        return int(path.read_text()) if path.exists() else None
+
+    def commit(self, changelog_offsets: Any) -> None:
+        for offset in changelog_offsets.values():
+            self.path.with_name(self.commit_file).write_text(str(offset))
+
+
+@pytest.mark.kip("892-08")
+@pytest.mark.kip("892-13")
+@pytest.mark.parametrize("point", STORE_POINTS)
+@pytest.mark.parametrize("kind", [*KINDS, OffsetsApart])
+def test_a_program_that_is_killed_in_its_first_commit_goes_on(kind, point, tmp_path):
+    """The store has rows then, and nothing says yet how far it is."""
+    supplier = Supplier(kind)
+    world = world_in(tmp_path, supplier)
+    for _ in range(2):
+        assert killed_at(world, point, count=1)
+    application = world.start()
+    application.run_until()
+    assert {key: value[-8:] for key, value in rows_of(supplier).items()} == {
+        key.encode(): count.to_bytes(8, "big") for key, count in dict(world.output()).items()
+    }
+    application.close()
+
+
 @pytest.mark.kip("892-12")
 def test_a_users_store_has_the_newest_commit_as_soon_as_nothing_more_is_to_be_done(tmp_path):
     supplier = Supplier(SqliteStore)

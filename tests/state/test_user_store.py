@@ -316,9 +316,10 @@ def test_rows_of_somebody_else_in_a_store_that_is_to_begin_are_an_error_and_stay
         checkpoint.commit(state)
         state.close()
     Remote.rows_of_all["own"] = {b"x": b"?"}
-    with pytest.raises(StoreError, match=r"'own' of task 0_0 has rows, but nothing shows that this application wrote"):
-        opened(checkpoint, Remote)
-    assert Remote.rows_of_all["own"] == {b"x": b"?"}
+    for _ in range(2):
+        with pytest.raises(StoreError, match="'own' of task 0_0 has rows, but nothing shows that this app"):
+            opened(checkpoint, Remote)
+        assert Remote.rows_of_all["own"] == {b"x": b"?"}
 
 
 @pytest.mark.parametrize("kind", [OldStore, SqliteStore])

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock import Processor, Record, SessionKey, Stores, StreamsBuilder, ValueAndTimestamp
+from penstock import (
+    AggregationWithHeaders,
+    Processor,
+    Record,
+    SessionKey,
+    Stores,
+    StreamsBuilder,
+    ValueAndTimestamp,
+    ValueTimestampHeaders,
+)
 from support.topologies import example, stream
 
 Step = Callable[[Any, Record], Any]
@@ -103,3 +112,50 @@ def versioned_records(builder: StreamsBuilder) -> None:
 
     supplier = Stores.persistent_versioned_key_value_store("s", 100, 20)
     with_store(builder, Stores.versioned_key_value_store_builder(supplier, str, int), step)
+
+
+def headers_of(record: Record) -> tuple[tuple[str, bytes], ...]:
+    """Some for two records of three, which follow from the record."""
+    return (("n", b"%d" % record.timestamp), ("n", b"")) if record.timestamp % 3 else ()
+
+
+@example
+def headed_records(builder: StreamsBuilder) -> None:
+    def step(store: Any, record: Record) -> Any:
+        before = store.get(record.key), list(store.range(None, record.key))
+        if record.timestamp % 5 == 0:
+            return before, store.delete(record.key)
+        store.put(record.key, ValueTimestampHeaders(record.value or 0, record.timestamp, headers_of(record)))
+        return before
+
+    supplier = Stores.persistent_timestamped_key_value_store_with_headers("s")
+    with_store(builder, Stores.timestamped_key_value_store_with_headers_builder(supplier, str, int), step)
+
+
+@example
+def headed_window_records(builder: StreamsBuilder) -> None:
+    def step(store: Any, record: Record) -> Any:
+        start = record.timestamp // 10 * 10
+        before = store.get(record.key, start), list(store.backward_fetch_all(start - 20, start))
+        store.put(record.key, ValueTimestampHeaders(record.value or 0, record.timestamp, headers_of(record)), start)
+        return before
+
+    supplier = Stores.persistent_timestamped_window_store_with_headers("s", 100, 10, segment_interval=30)
+    with_store(builder, Stores.timestamped_window_store_with_headers_builder(supplier, str, int), step)
+
+
+@example
+def headed_session_records(builder: StreamsBuilder) -> None:
+    def step(store: Any, record: Record) -> Any:
+        time = record.timestamp
+        merged = list(store.find_sessions(record.key, time - 5, time + 5))
+        for session, _ in merged:
+            store.remove(session)
+        start = min([time, *(session.start for session, _ in merged)])
+        end = max([time, *(session.end for session, _ in merged)])
+        count = 1 + sum(row.aggregation for _, row in merged)
+        store.put(SessionKey(record.key, start, end), AggregationWithHeaders(count, headers_of(record)))
+        return merged, list(store.fetch(record.key))
+
+    supplier = Stores.persistent_session_store_with_headers("s", 100, segment_interval=30)
+    with_store(builder, Stores.session_store_with_headers_builder(supplier, str, int), step)

@@ -14,6 +14,8 @@ from penstock.state.interface import TopicPartition
 from penstock.storage.base import replace_file
 
 NAME = ".checkpoint"
+UNKNOWN = -4
+"""In place of an offset, as in Kafka: the application writes to the store, and does not know yet how far it is."""
 _VERSION = "0"
 _log = logging.getLogger(__name__)
 
@@ -36,7 +38,12 @@ class OffsetCheckpoint:
 
     def get(self, changelog: TopicPartition) -> int | None:
         """Return the offset of a changelog, or None."""
-        return self._read().get(changelog)
+        found = self._read().get(changelog)
+        return None if found == UNKNOWN else found
+
+    def has(self, changelog: TopicPartition) -> bool:
+        """Return whether the application has begun to write to the store of a changelog."""
+        return changelog in self._read()
 
     def put(self, changelog: TopicPartition, offset: int) -> None:
         """Write the offset of a changelog; those of other changelogs stay."""

@@ -17,7 +17,7 @@ from penstock.arrays import binary
 from penstock.errors import StoreError
 from penstock.faults import crash_point
 from penstock.state import interface
-from penstock.state.checkpoint_file import OffsetCheckpoint
+from penstock.state.checkpoint_file import UNKNOWN, OffsetCheckpoint
 from penstock.state.columns.rows import Keys
 from penstock.state.database import Database
 from penstock.state.interface import ChangelogOffsets, RestoreCallback, StateStoreContext, TopicPartition
@@ -48,7 +48,8 @@ class Copy:
                 self._families[family] = database.family(family)
 
     def __bool__(self) -> bool:
-        return bool(self._families)
+        """True if there are rows."""
+        return any(True for family in self._families.values() for _ in family.scan(None, None))
 
     def changes(self) -> Iterator[ChangeSet]:
         """All rows, some at a time."""
@@ -92,6 +93,8 @@ class OwnStore(StateStore):
     _own: InTransactions[Any]
     _medium: Medium | None = None
     _is_prepared = False
+    _is_marked = False
+    """True while a file says that it is written to, and nothing how far."""
     _at = -1
     """The commit of the rows in the user's store."""
 
@@ -116,15 +119,29 @@ class OwnStore(StateStore):
 
     def _bring_up(self, context: TaskContext, medium: Medium, copy: Copy) -> None:
         """Find out which commit the user's store is at, and copy rows into it that delta files no longer have."""
+        changelog, file = context.changelog(self.name), OffsetCheckpoint(context.state_dir)
+        is_begun = file.has(changelog)
         at = self._position(context, medium)
-        self._check(at, context, medium, bool(copy))
+        self._check(at, context, medium, is_begun or bool(copy))
+        if at is None and self._own.persistent and not self._commits_at_once:
+            file.put(changelog, UNKNOWN)  # so that rows which a crash leaves there are known as this application's
+            self._is_marked = True
         if at is None or (at < context.snapshot and at < context.at):
             medium.become(copy)
             at = context.at
             if at >= 0:
-                self._commit_rows({context.changelog(self.name): at})
+                self._commit_rows({changelog: at})
         self._at = at
         self.restored_to = min(self._at, context.at)
+
+    @property
+    def _commits_at_once(self) -> bool:
+        """True if the user's store commits rows and offsets in one transaction."""
+        return self._own.manages_offsets() and self._has_transactions
+
+    @property
+    def _has_transactions(self) -> bool:
+        return self._own.transaction is not self._own.wrapped
 
     def _keys_of(self, family: str, keys: list[bytes]) -> Keys:
         """Turn keys of a column family into those of changes."""
@@ -176,7 +193,7 @@ class OwnStore(StateStore):
             self._commit_rows(changelog_offsets)
 
     def prepare(self) -> None:
-        if self._own.transaction is not self._own.wrapped:
+        if self._has_transactions:
             self._write()
             self._is_prepared = True
 
@@ -210,6 +227,9 @@ class OwnStore(StateStore):
             self._at = commit
             if self._own.persistent and not self._own.manages_offsets():
                 OffsetCheckpoint(self._context.state_dir).put(changelog, commit)
+            elif self._is_marked:
+                OffsetCheckpoint(self._context.state_dir).remove(changelog)
+            self._is_marked = False
 
     def close(self) -> None:
         super().close()
