@@ -22,6 +22,7 @@ help:
 	@echo 'make bench   the benchmarks; BENCH="--quick W1 W8" for some of them, see BENCH=--help'
 	@echo 'make soak    an hour at 2,000 records a second; MINUTES=60; KEEP=1 keeps the figures'
 	@echo 'make dist    the wheel and the source archive, checked in an empty environment'
+	@echo 'make matrix  the wheel with each Python and PySpark that is supported; MATRIX="--python 3.12 --spark 4.0 4.3"'
 	@echo 'make docs    the documentation as a site, in site/, every link checked'
 	@echo 'make pictures  the pictures of docs/looking.md, which need Chromium, and the plot of the README'
 	@echo 'make release-state VERSION=X.Y.Z   what this release leaves on disk, for the tests of later ones'
@@ -83,6 +84,9 @@ dist: $(READY)
 	@rm dist.log
 	@$(BIN)/python scripts/check_dist.py dist
 
+matrix: dist
+	@$(BIN)/python scripts/matrix.py dist $(MATRIX)
+
 release-state: $(READY)
 	@cd tests && ../$(BIN)/python -m support.release $(VERSION)
 
@@ -113,4 +117,4 @@ clean:
 	rm -rf .venv .venv.log .penstock/demo bench/runs build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: mutations docs docs-version outages release-state dist pictures soak chaos readers help setup demo test quick lint bench lock clean
+.PHONY: matrix mutations docs docs-version outages release-state dist pictures soak chaos readers help setup demo test quick lint bench lock clean

@@ -45,18 +45,23 @@ def _check_names(wheel: Path, source: Path) -> None:
         raise SystemExit(f"missing: {missing}; should not be there: {odd}")
 
 
-def _check_program(wheel: Path, empty: Path) -> None:
-    venv.create(empty / "env", with_pip=True)
-    install = [str(empty / "env/bin/pip"), "install", "--quiet", "--disable-pip-version-check"]
+def program_of_the_readme() -> str:
+    """Return the first program of the README."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     program = re.search(r"^```python\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)
     assert program is not None
+    return program[1]
+
+
+def _check_program(wheel: Path, empty: Path) -> None:
+    venv.create(empty / "env", with_pip=True)
+    install = [str(empty / "env/bin/pip"), "install", "--quiet", "--disable-pip-version-check"]
     penstock = str(empty / "env/bin/penstock")
     for engine, what in (("local", str(wheel)), ("spark", f"{wheel}[spark]")):
         _run([*install, what], empty)
         folder = empty / engine
         folder.mkdir()
-        (folder / "app.py").write_text(program[1])
+        (folder / "app.py").write_text(program_of_the_readme())
         _run([penstock, "doctor"], folder)
         _run([penstock, "topics", "produce", "lines", "--value", "str"], folder, "the quick fox\nthe lazy dog\n")
         _run([penstock, "run", "app.py:topology", "--available-now"], folder)

@@ -43,6 +43,25 @@ def test_a_copy_needs_the_disk_once_more_and_some_memory(penstock: Penstock):
     assert copied["restore_seconds"] == without["restore_seconds"], "on a machine that has nothing"
 
 
+def test_the_plan_gives_the_options_of_spark_submit(penstock: Penstock):
+    given = ("--records-per-second", "4000000", "--keys", "1000000", "--partitions", "8", "--executor-cores", "2")
+    found = json.loads(penstock("plan", *given, "--json").out[0])
+    assert found["slots"] == 5
+    overhead = -(-2 * found["slot_memory"] // (1 << 20))
+    assert found["conf"] == [
+        "spark.executor.instances=3",
+        "spark.executor.cores=2",
+        "spark.task.cpus=1",
+        "spark.executor.memory=1g",
+        f"spark.executor.memoryOverhead={overhead}m",
+        "spark.driver.memory=1g",
+        "spark.driver.memoryOverhead=848m",
+    ]
+    text = "\n".join(penstock("plan", *given).out)
+    assert "--conf spark.executor.instances=3 --conf spark.executor.cores=2 --conf spark.task.cpus=1" in text
+    assert "Leave spark.executor.pyspark.memory unset" in text
+
+
 def test_too_few_partitions_for_so_many_records_are_told(penstock: Penstock):
     ran = penstock("plan", "--records-per-second", "9000000", "--keys", "0", "--kind", "table", "--partitions", "2")
     assert any("2 partitions are too few" in line for line in ran.out)

@@ -17,8 +17,8 @@ from pyspark.sql.types import LongType, StructField, StructType
 from penstock.engine.spark import session
 from penstock.engine.spark import source as stream_source
 from penstock.engine.spark.dataframes import PenstockSource
-from penstock.engine.spark.frame_readers import Columns, FilteringBatchReader
-from penstock.engine.spark.pushed_filters import PushedFilters, is_exact
+from penstock.engine.spark.frame_readers import Columns
+from penstock.engine.spark.pushed_filters import FilteringBatchReader, PushedFilters, is_exact
 from penstock.engine.spark.read_options import ReadOptions, check_for_batch
 from penstock.errors import ConfigError, OffsetOutOfRangeError
 from penstock.log.base import TopicInfo

@@ -30,11 +30,26 @@ _KINDS = tuple(sizing.measured().cpu_seconds_per_million_records)
     show_default=True,
     help="Copies of state that follow on another machine.",
 )
+@click.option(
+    "--executor-cores",
+    type=click.IntRange(min=1),
+    default=4,
+    show_default=True,
+    help="The cores of an executor, for the options of spark-submit.",
+)
 @json_option
 def plan(
-    records_per_second: float, keys: int, row: str, kind: str, partitions: int, read: str, copies: int, as_json: bool
+    records_per_second: float,
+    keys: int,
+    row: str,
+    kind: str,
+    partitions: int,
+    read: str,
+    copies: int,
+    executor_cores: int,
+    as_json: bool,
 ) -> None:
-    """Say how many slots, how much memory and disk, and how long a restore takes.
+    """Say how many slots, how much memory and disk, how long a restore takes, and the options of spark-submit.
 
     The numbers come from a benchmark; your records and functions differ, so take them as a first estimate, and measure
     your own program. Where a program does several things, the kinds' cores add up.
@@ -52,8 +67,9 @@ def plan(
     wanted = sizing.Wanted(records_per_second, keys, row_bytes, kind, partitions, read_bytes, copies)
     figures, settings = sizing.measured(), Settings()
     found = sizing.needed(wanted, figures, settings)
+    conf = sizing.spark_conf(found, figures, executor_cores)
     if as_json:
-        print_json(sizing.as_json(found))
+        print_json(sizing.as_json(found) | {"conf": conf})
         return
     print_table(("", "needed", "reckoned as"), sizing.arithmetic(wanted, figures, found, settings))
     click.echo(f"Measured on {figures.where}.")
@@ -62,3 +78,8 @@ def plan(
             f"{partitions} partitions are too few for so many records: no more than {found.slots} slots can work at "
             "once, and they would be busy all the time."
         )
+    click.echo(f"\nspark-submit {' '.join(f'--conf {one}' for one in conf)}")
+    click.echo(
+        "The memory of slots is outside of the JVM, so it belongs to memoryOverhead. Leave "
+        "spark.executor.pyspark.memory unset: it limits the addresses of a process, which are many times its memory."
+    )

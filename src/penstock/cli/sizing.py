@@ -123,6 +123,30 @@ def arithmetic(wanted: Wanted, figures: Measured, found: Needed, settings: Setti
     ]  # fmt: skip
 
 
+def spark_conf(found: Needed, figures: Measured, cores: int) -> list[str]:
+    """Return the options of ``spark-submit`` for executors of so many cores, one slot for each core.
+
+    >>> plan = needed(Wanted(4_000_000, 1_000_000, 100, "windows", 16, 100 << 20), measured(), Settings())
+    >>> plan.slots, spark_conf(plan, measured(), 4)[:3]
+    (5, ['spark.executor.instances=2', 'spark.executor.cores=4', 'spark.task.cpus=1'])
+    """
+    cores = min(cores, found.slots)
+    outside = cores * found.slot_memory
+    return [
+        f"spark.executor.instances={math.ceil(found.slots / cores)}",
+        f"spark.executor.cores={cores}",
+        "spark.task.cpus=1",
+        "spark.executor.memory=1g",
+        f"spark.executor.memoryOverhead={_mebibytes(outside)}m",
+        "spark.driver.memory=1g",
+        f"spark.driver.memoryOverhead={_mebibytes(figures.driver_bytes)}m",
+    ]
+
+
+def _mebibytes(nbytes: int) -> int:
+    return math.ceil(nbytes / (1 << 20))
+
+
 def shown(nbytes: int) -> str:
     """Return a size in readable form.
 

@@ -1,7 +1,7 @@
 """The exchange in front of a stage: each row goes to the Spark partition with the number of its task.
 
-Spark does that with ``repartitionById``. Apache DataFusion Comet knows only exchanges by hash. In a session with Comet,
-the rows are exchanged by the hash of a number that leads to the partition of their task.
+Spark does that with ``repartitionById``, which Spark 4.0 does not have. Apache DataFusion Comet knows only exchanges by
+hash. There, the rows are exchanged by the hash of a number that leads to the partition of their task.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from penstock.arrays import IntArray
 _SEED = 42
 
 
-def moved(frame: Any, tasks: int) -> Any:
-    """Return rows with a column ``partition``, each in the Spark partition of this number."""
-    if not has_comet(frame.sparkSession):
-        return frame.repartitionById(tasks, "partition")
+def moved(frame: Any, tasks: int, column: str = "partition") -> Any:
+    """Return rows with a column of whole numbers, each in the Spark partition of this number."""
+    if hasattr(type(frame), "repartitionById") and not has_comet(frame.sparkSession):
+        return frame.repartitionById(tasks, column)
     if tasks == 1:
         return frame.repartition(1)
-    return frame.repartition(tasks, f.element_at(f.lit(numbers(tasks)), f.col("partition") + 1))
+    return frame.repartition(tasks, f.element_at(f.lit(numbers(tasks)), f.col(column) + 1))
 
 
 def has_comet(session: Any) -> bool:

@@ -23,6 +23,8 @@ from penstock.engine.batch.feed import RowsOf
 from penstock.engine.batch.program import Range
 from penstock.engine.shared.exchange import EARLIEST
 from penstock.engine.shared.meetings import Meetings
+from penstock.engine.spark.arrow_functions import arrow_function
+from penstock.engine.spark.frame_types import written_schema
 from penstock.engine.spark.private import eight_bytes, is_classic, murmur2
 from penstock.log.open import open_log
 from penstock.log.tables import Chosen
@@ -150,7 +152,8 @@ def _time(source: Source) -> Any:
         found[np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))] = chosen.encode(there).timestamp
         return pa.array(found, mask=values.is_null().to_numpy(zero_copy_only=False))
 
-    return f.arrow_udf(times, "bigint")(column)
+    argument = written_schema(source.frame.schema, [name]).field(name).type
+    return arrow_function(times, argument, "bigint", f"the column of times {name!r}")(column)
 
 
 # --- partitions ------------------------------------------------------------------------------------------------------
@@ -196,7 +199,8 @@ def _in_python(source: Source, tasks: int) -> Any:
         found = partitions(encoded, tasks, -1)
         return pa.array(found.astype(np.int32), mask=found < 0)
 
-    return f.arrow_udf(placed, "int")(key)
+    argument = types.field(0).type if is_one else pa.struct(list(types))
+    return arrow_function(placed, argument, "int", f"the key {source.chosen.key!r}")(key)
 
 
 # --- topics of the log -----------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Any
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
+from penstock.engine.batch import exchange
 from penstock.engine.batch.arguments import Source
 from penstock.engine.batch.frames import partition_of, quoted, sortable, whole
 from penstock.engine.spark.frame_types import written_schema
@@ -109,7 +110,7 @@ class Rows:
         columns = _aliased(_columns(frame, self.source))
         placed = frame.withColumn(PARTITION, where)
         if self.has_order:
-            placed = placed.repartitionById(partitions, PARTITION).sortWithinPartitions(*order)
+            placed = exchange.moved(placed, partitions, PARTITION).sortWithinPartitions(*order)
         return placed.select(PARTITION, *columns)
 
     def _used(self, frame: Any) -> list[str]:

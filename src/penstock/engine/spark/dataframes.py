@@ -10,13 +10,13 @@ from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, DataSourceStreamArrowWriter
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, DataSourceStreamWriter
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from penstock.columns.batch import HEADERS
 from penstock.engine.spark import private
-from penstock.engine.spark.frame_readers import BatchReader, Columns, FilteringBatchReader, StreamReader
+from penstock.engine.spark.frame_readers import BatchReader, Columns, StreamReader
 from penstock.engine.spark.frame_types import read_schema, written_schema
 from penstock.engine.spark.frame_writers import BatchWriter, StreamWriter, Target
 from penstock.engine.spark.log_option import Place, place_of
@@ -87,8 +87,12 @@ class PenstockSource(DataSource):
 
     def reader(self, schema: Any) -> DataSourceReader:
         check_for_batch(self.options, self._asked)
-        kind = FilteringBatchReader if private.plans_with_filters() else BatchReader
-        return kind(self._place, self._topic, Columns(schema, *self._types()[0]), self._asked)
+        given = self._place, self._topic, Columns(schema, *self._types()[0]), self._asked
+        if not private.plans_with_filters():
+            return BatchReader(*given)
+        from penstock.engine.spark.pushed_filters import FilteringBatchReader
+
+        return FilteringBatchReader(*given)
 
     def streamReader(self, schema: Any) -> OffsetsReader:  # noqa: N802
         check_for_stream(self.options)
@@ -100,7 +104,7 @@ class PenstockSource(DataSource):
             raise ConfigError('a topic cannot be overwritten: use mode("append")')
         return BatchWriter(self._target(schema))
 
-    def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
+    def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         check_for_write(self.options)
         return StreamWriter(self._target(schema))
 

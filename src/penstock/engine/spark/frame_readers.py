@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from penstock.columns.batch import no_headers
 from penstock.engine.spark.frame_types import arrow_schema, read_with
 from penstock.engine.spark.log_option import Place
-from penstock.engine.spark.pushed_filters import PushedFilters, is_exact
 from penstock.engine.spark.read_options import HEADERS_COLUMN, Range, ReadOptions
 from penstock.engine.spark.source import START, Offsets, OffsetsReader
 from penstock.errors import OffsetOutOfRangeError
+from penstock.log.base import Log
 from penstock.log.consumed import decoded
 from penstock.log.open import open_log
 from penstock.serdes import Serde
@@ -45,29 +45,21 @@ class BatchReader(DataSourceReader):
         self._topic = topic
         self._columns = columns
         self._asked = asked
-        self._filters = PushedFilters()
 
     def partitions(self) -> list[InputPartition]:
         with closing(open_log(self._place)) as log:
             id_ = log.topic_id(self._topic)
-            ranges = self._filters.narrowed(log, self._topic, self._asked.ranges(log, self._topic))
+            ranges = self._narrowed(log, self._asked.ranges(log, self._topic))
         return [_Range(self._topic, one, id_) for one in self._asked.cut(ranges)]
+
+    def _narrowed(self, log: Log, ranges: Sequence[Range]) -> Sequence[Range]:
+        """The parts of ranges that are read: here all of them."""
+        return ranges
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         if partition.value is None:  # Spark's own partition, if there is nothing to read
             return iter(())
         return read_range(self._columns, self._place, *partition.value)
-
-
-class FilteringBatchReader(BatchReader):
-    """Reads only the records that its DataFrame's filters allow.
-
-    Spark refuses such a reader unless ``spark.sql.python.filterPushdown.enabled`` is on; it is off by default.
-    """
-
-    def pushFilters(self, filters: Sequence[Filter]) -> list[Filter]:  # noqa: N802
-        self._filters = PushedFilters(filters)
-        return [one for one in filters if not is_exact(one)]
 
 
 class StreamReader(OffsetsReader):

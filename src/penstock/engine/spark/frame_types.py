@@ -60,6 +60,8 @@ def read_with(serde: Serde, kind: Any) -> Serde:
 
 
 def _readable(kind: Any) -> Any:
+    if pa.types.is_time(kind) and not hasattr(spark_types, "TimeType"):  # before Spark 4.1
+        return pa.string()
     if pa.types.is_unsigned_integer(kind):
         return {8: pa.int16(), 16: pa.int32(), 32: pa.int64(), 64: pa.decimal128(20, 0)}[kind.bit_width]
     if pa.types.is_decimal(kind):

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
 from penstock.engine.spark.checkpoints import producer_of, query_of_this_task
 from penstock.engine.spark.log_option import Place
@@ -23,6 +24,14 @@ from penstock.log.open import open_log
 from penstock.log.produce import SAY_UNIT, existing_or_new, write_batch
 from penstock.log.strange_times import tell_of_strange_times
 from penstock.log.tables import Chosen
+
+try:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+except ImportError:  # before Spark 4.1 a stream's rows come one by one
+    DataSourceStreamArrowWriter = DataSourceStreamWriter
+
+_ROWS = 4096
+"""How many rows that come one by one are made a batch."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +111,18 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._target = target
 
     def write(self, iterator: Iterator[Any]) -> Written:
-        return self._target.write(iterator, query_of_this_task())
+        comes_in_batches = DataSourceStreamArrowWriter is not DataSourceStreamWriter
+        batches = iterator if comes_in_batches else in_batches(iterator, self._target.schema)
+        return self._target.write(batches, query_of_this_task())
 
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803
         self._target.append(messages, batchId)
 
     def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: N803
         self._target.forget()
+
+
+def in_batches(rows: Iterator[Any], schema: Any) -> Iterator[Any]:
+    """Spark's rows as record batches."""
+    while some := list(islice(rows, _ROWS)):
+        yield pa.RecordBatch.from_pylist([row.asDict(recursive=True) for row in some], schema)

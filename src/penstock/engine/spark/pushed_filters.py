@@ -1,4 +1,4 @@
-"""Turns a DataFrame's filters on place and time of records into ranges of a topic."""
+"""Turns filters of a DataFrame into ranges of a topic, by place and time; Spark 4.1 and newer hand filters over."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any
 
 from pyspark.sql import datasource as ds
 
-from penstock.engine.spark.read_options import Range
+from penstock.engine.spark.frame_readers import BatchReader, Columns
+from penstock.engine.spark.log_option import Place
+from penstock.engine.spark.read_options import Range, ReadOptions
 from penstock.log.base import Log
 
 _Bounds = tuple[int | None, int | None]
@@ -18,6 +20,24 @@ _Bounds = tuple[int | None, int | None]
 
 _PARTITION, _OFFSET, _TIME = ("partition",), ("offset",), ("timestamp",)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class FilteringBatchReader(BatchReader):
+    """Reads only the records that its DataFrame's filters allow.
+
+    Spark refuses such a reader unless ``spark.sql.python.filterPushdown.enabled`` is on; it is off by default.
+    """
+
+    def __init__(self, log: Place, topic: str, columns: Columns, asked: ReadOptions):
+        super().__init__(log, topic, columns, asked)
+        self._filters = PushedFilters()
+
+    def pushFilters(self, filters: Sequence[ds.Filter]) -> list[ds.Filter]:  # noqa: N802
+        self._filters = PushedFilters(filters)
+        return [one for one in filters if not is_exact(one)]
+
+    def _narrowed(self, log: Log, ranges: Sequence[Range]) -> list[Range]:
+        return self._filters.narrowed(log, self._topic, ranges)
 
 
 class PushedFilters:

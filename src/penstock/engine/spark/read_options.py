@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -75,7 +75,7 @@ class ReadOptions:
         """Return the first offset of a new stream in each partition; raises like ``ranges``."""
         return self.start.resolved(log, topic, log.start_offsets(topic), log.end_offsets(topic))
 
-    def cut(self, ranges: list[Range]) -> list[Range]:
+    def cut(self, ranges: Sequence[Range]) -> list[Range]:
         """Return the same records in at least ``tasks`` ranges, or one for each record. Long ranges are cut more
         often.
         """
