@@ -21,7 +21,7 @@ help:
 	@echo 'make lint    ruff, mypy, and the English of README, docs and CHANGELOG'
 	@echo 'make bench   the benchmarks; BENCH="--quick W1 W8" for some of them, see BENCH=--help'
 	@echo 'make soak    an hour at 2,000 records a second; MINUTES=60; KEEP=1 keeps the figures'
-	@echo 'make dist    the wheel and the source archive, checked in an empty environment'
+	@echo 'make dist    the wheel and the source archive, checked in empty environments of all Pythons'
 	@echo 'make matrix  the wheel with each Python and PySpark that is supported; MATRIX="--python 3.12 --spark 4.0 4.3"'
 	@echo 'make docs    the documentation as a site, in site/, every link checked'
 	@echo 'make pictures  the pictures of docs/looking.md, which need Chromium, and the plot of the README'
@@ -77,7 +77,8 @@ MINUTES := 60
 soak: $(READY)
 	@$(BIN)/python -m bench.soak --minutes $(MINUTES) $(if $(KEEP),--keep)
 
-# An empty environment takes Spark, some 400 MB, from the package index; before that the program runs without it.
+# In empty environments: without Java for each Python that is here, and on Spark, some 400 MB from the package index.
+# PENSTOCK_REPOSITORY, the URL of the repository, makes the links that the package index shows.
 dist: $(READY)
 	@rm -rf dist
 	@$(BIN)/python -m build --no-isolation --outdir dist . >dist.log 2>&1 || { cat dist.log; exit 1; }

@@ -15,7 +15,7 @@ TEXTS = [*ROOT.glob("*.md"), *(file for name in FOLDERS for file in (ROOT / name
 
 
 def test_the_distribution_has_its_own_name_and_the_version_of_the_code():
-    assert (PROJECT["name"], PROJECT["dynamic"]) == ("penstock-streams", ["version"])
+    assert (PROJECT["name"], PROJECT["dynamic"]) == ("penstock-streams", ["version", "readme", "urls"])
     assert re.fullmatch(r"\d+\.\d+\.\d+", penstock.__version__)
 
 

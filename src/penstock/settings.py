@@ -459,7 +459,8 @@ class Settings:
 
 OF_COMMANDS = (
     "application_id", "slots", "ui", "ui_port", "serve", "serve_port", "host", "token_file", "token", "no_token",
-    "log_format", "debug", "trigger", "available_now", "live", "rename", "drop",
+    "log_format", "debug", "trigger", "available_now", "live", "rename", "drop", "config",
+    "json",
 )  # fmt: skip
 """Variables, after ``PENSTOCK_``, that are options of commands and no settings; ``token`` is no option."""
 

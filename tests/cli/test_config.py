@@ -48,6 +48,12 @@ def test_a_settings_file_is_given_in_place_of_penstock_toml(penstock, folder):
     assert (found["chunk_records"], found["flush_rows"][1]) == ((2, "small.toml"), "default")
 
 
+def test_a_variable_names_the_file(penstock, folder, monkeypatch):
+    (folder / "small.toml").write_text("chunk_records = 2\n")
+    monkeypatch.setenv("PENSTOCK_CONFIG", "small.toml")
+    assert settings(penstock("config", "--json"))["chunk_records"] == (2, "small.toml")
+
+
 def test_people_read_a_table(penstock):
     out = penstock("config", "--set", "chunk_records=10").out
     assert out[0].split() == ["setting", "value", "from"]
@@ -59,7 +65,7 @@ def test_every_option_of_run_that_says_how_it_runs_can_be_a_variable():
     run = main.get_command(context, "run")
     assert run is not None
     by_hand = {"ui_port": "PENSTOCK_UI_PORT", "serve_port": "PENSTOCK_SERVE_PORT", "log_dir": "PENSTOCK_LOG"}
-    of_the_call = {"as_json", "config_file", "pairs", "program"}
+    of_the_call = {"pairs", "program"}
     known = {one.name for one in fields(Settings)}
     left = {option.name for option in run.params if not option.envvar} - known - by_hand.keys() - of_the_call
     assert left == set()

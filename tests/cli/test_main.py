@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,15 @@ def test_a_command_of_another_tool_names_the_one_here(penstock: Any, words: tupl
     code, out, err = penstock(*words)
     wrong = next(word for word in words if word not in ("topics", "state"))
     assert (code, out, err[-1]) == (2, [], f"Error: No such command {wrong!r}. Did you mean {meant!r}?")
+
+
+def test_the_shell_completes_commands_as_the_docs_say(folder):
+    page = (Path(__file__).parents[2] / "docs" / "commands.md").read_text()
+    assert "_PENSTOCK_COMPLETE=bash_source penstock" in page
+    asked = {"COMP_WORDS": "penstock top", "COMP_CWORD": "1", "_PENSTOCK_COMPLETE": "bash_complete"}
+    program = "from penstock.cli.main import main; main(prog_name='penstock')"
+    ran = subprocess.run([sys.executable, "-c", program], env=os.environ | asked, capture_output=True, text=True)
+    assert ran.stdout.split() == ["plain,topics", "plain,topology"]
 
 
 def test_it_runs_where_penstock_is_not_on_the_path(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):

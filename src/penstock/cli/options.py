@@ -74,6 +74,7 @@ def program_settings_options(function: F) -> F:
         click.option(
             "--config",
             "config_file",
+            envvar="PENSTOCK_CONFIG",
             type=LocalPath(exists=True, dir_okay=False),
             help="A file with settings. [default: penstock.toml, and pyproject.toml]",
         ),

@@ -23,7 +23,7 @@ from penstock.cli.access import Access, access, access_options, refuse_without_s
 from penstock.cli.command import Command
 from penstock.cli.live import TableDisplay
 from penstock.cli.logs import json_line, log_as_json, log_format_option, logs_are_json
-from penstock.cli.options import json_option, load_settings, settings_options
+from penstock.cli.options import load_settings, settings_options
 from penstock.cli.program import PROGRAM_HELP, default_application_id, load_program, program_argument, program_file
 from penstock.cli.progress import Display, JsonDisplay, LineDisplay, LiveDisplay
 from penstock.cli.terminal import count, say, stderr
@@ -108,7 +108,7 @@ _ABORTED, _TERMINATED = 130, 143
 )
 @log_format_option
 @settings_options
-@json_option
+@click.option("--json", "as_json", is_flag=True, envvar="PENSTOCK_JSON", help="Print JSON, one object a line.")
 def run(
     program: str,
     application_id: str | None,
@@ -140,7 +140,8 @@ def run(
     With --ui or --serve it listens on this machine alone unless --host says otherwise, which wants a token. Variables
     may say all this: PENSTOCK_APPLICATION_ID, PENSTOCK_ENGINE, PENSTOCK_SLOTS, PENSTOCK_TRIGGER,
     PENSTOCK_AVAILABLE_NOW, PENSTOCK_LIVE, PENSTOCK_RENAME, PENSTOCK_DROP, PENSTOCK_UI, PENSTOCK_UI_PORT,
-    PENSTOCK_SERVE, PENSTOCK_SERVE_PORT, PENSTOCK_HOST, PENSTOCK_TOKEN_FILE, PENSTOCK_TOKEN, PENSTOCK_NO_TOKEN.
+    PENSTOCK_SERVE, PENSTOCK_SERVE_PORT, PENSTOCK_HOST, PENSTOCK_TOKEN_FILE, PENSTOCK_TOKEN, PENSTOCK_NO_TOKEN,
+    PENSTOCK_CONFIG, PENSTOCK_JSON, PENSTOCK_LOG_FORMAT, and PENSTOCK_ with the name of any setting.
 
     \b
     Examples:
