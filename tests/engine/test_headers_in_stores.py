@@ -22,7 +22,8 @@ from penstock import (
     open_store,
 )
 from penstock.engine.commit.opening import open_application
-from penstock.engine.evolution.matching import Wishes
+from penstock.engine.evolution.matching import Wishes, differences
+from penstock.engine.shared.description import Kept
 from penstock.log.consume import consume
 from penstock.log.produce import produce
 from penstock.query.committed import committed_store
@@ -53,8 +54,7 @@ class Keep(Processor):
         self.sessions.put(SessionKey(record.key, timestamp, timestamp), aggregate)
 
 
-def keeping(with_headers: bool = True, sessions: bool | None = None) -> Topology:
-    in_sessions = with_headers if sessions is None else sessions
+def keeping(with_headers: bool = True) -> Topology:
     builder = StreamsBuilder()
     rows = Stores.persistent_timestamped_key_value_store("rows")
     windows = Stores.persistent_timestamped_window_store("windows", "1 day", 10)
@@ -62,7 +62,7 @@ def keeping(with_headers: bool = True, sessions: bool | None = None) -> Topology
     suffix = "_with_headers" if with_headers else ""
     builder.add_state_store(getattr(Stores, f"timestamped_key_value_store{suffix}_builder")(rows, str, int))
     builder.add_state_store(getattr(Stores, f"timestamped_window_store{suffix}_builder")(windows, str, int))
-    made = Stores.session_store_with_headers_builder if in_sessions else Stores.session_store_builder
+    made = Stores.session_store_with_headers_builder if with_headers else Stores.session_store_builder
     builder.add_state_store(made(visits, str, int))
     builder.stream("in", key=str, value=int).process(lambda: Keep(with_headers), "rows", "windows", "sessions")
     return builder.build()
@@ -117,18 +117,36 @@ def test_a_store_may_begin_to_keep_headers_and_older_rows_have_none(tmp_path: Pa
     run(world, Record("a", 1, 1, ID), Record("b", 2, 2, ID))
     if not keeps_databases:
         world.lose_local_state()
-    world.topology = keeping(sessions=True)
-    run(world, Record("b", 3, 3, ID), drop=["sessions"])
-    assert rows(world) == [("a", 1, 1, ()), ("b", 3, 3, ID)]
-    assert sorted(rows(world, "windows")) == [("a", 1, 1, ()), ("b", 2, 2, ()), ("b", 3, 3, ID)]
-    assert rows(world, "sessions") == [("b", 3, ID)]
+    world.topology = keeping()
+    run(world, Record("b", 3, 3, ID))
+    run(world, Record("c", 4, 4))
+    assert rows(world) == [("a", 1, 1, ()), ("b", 3, 3, ID), ("c", 4, 4, ())]
+    windows = [("a", 1, 1, ()), ("b", 2, 2, ()), ("b", 3, 3, ID), ("c", 4, 4, ())]
+    assert sorted(rows(world, "windows")) == windows
+    assert sorted(rows(world, "sessions")) == [(key, value, headers) for key, value, _, headers in windows]
 
 
-def test_a_session_store_does_not_begin_to_keep_headers_without_a_word(tmp_path: Path):
-    world = World(tmp_path, keeping(with_headers=False))
-    run(world, Record("a", 1, 1, ID))
-    with pytest.raises(ConfigError, match=r"store 'sessions': headers was none and is kept in sessions now"):
-        run(world, topology=keeping())
+def test_a_session_store_begins_to_keep_headers_under_another_name(tmp_path: Path):
+    def of(name: str, made: Any, put: Any) -> Topology:
+        builder = StreamsBuilder()
+        builder.add_state_store(made(Stores.persistent_session_store(name, "1 day"), str, int))
+        stream = builder.stream("in", key=str, value=int)
+        stream.process(lambda record, context: put(context.get_state_store(name), record), name)
+        return builder.build()
+
+    def plain(store: Any, record: Record) -> None:
+        store.put(SessionKey(record.key, record.timestamp, record.timestamp), record.value)
+
+    def headed(store: Any, record: Record) -> None:
+        [(_, before), *_] = [*store.fetch("a"), (None, AggregationWithHeaders(0))]
+        found = AggregationWithHeaders(before.aggregation + record.value, record.headers)
+        store.put(SessionKey(record.key, record.timestamp, record.timestamp), found)
+
+    world = World(tmp_path, of("before", Stores.session_store_builder, plain))
+    run(world, Record("a", 1, 1, ID), Record("a", 2, 90_000_000))
+    world.topology = of("sessions", Stores.session_store_with_headers_builder, headed)
+    run(world, Record("b", 5, 90_000_001, ID), rename={"before": "sessions"})
+    assert sorted(rows(world, "sessions")) == [("a", 2, ()), ("b", 7, ID)]
 
 
 def test_a_store_does_not_stop_to_keep_headers_without_a_word(tmp_path: Path):
@@ -238,3 +256,13 @@ def test_headers_go_on_when_steps_get_other_numbers_and_stores_other_names(tmp_p
     assert any("ValueTimestampHeaders" in value and "b'" in value for _, value, _, _ in expected["before"])
     assert any(headers for *_, headers in expected["joined"])
     assert len(expected["joined"]) > 20
+
+
+@pytest.mark.parametrize(("is_own", "expected"), [(False, []), (True, ["headers"])])
+def test_rows_of_own_session_stores_are_not_penstocks_to_write_again(is_own: bool, expected: list[str]):
+    before, now = (
+        Kept(0, {"rows": "sessions", "headers": headers}, True, None, is_own)
+        for headers in ("none", "kept in sessions")
+    )
+    assert differences(before, now) == expected
+    assert differences(now, before) == ["headers"]

@@ -24,6 +24,7 @@ from penstock.files import temporary
 from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology
 from penstock.settings import StateSettings
+from penstock.state.columns.headers import packed_with_no_headers
 from penstock.state.database import Database
 from penstock.state.ownership import Owner, meta_of
 from penstock.state.snapshot import BASES, Base, write_base
@@ -93,6 +94,8 @@ class Carrying:
                 before = {now: name for name, now in names.items()}
                 stores = [s for s in stores_of(sub, self._topology.facts, before) if s.name in names]
                 for name, some in rows_of(self._storage, task, self._newest, stores, folder / task):
+                    if names[store_in(name)] in self._moves.with_headers:
+                        some = [(key, row and packed_with_no_headers(row)) for key, row in some]
                     database.write({_renamed(name, names): iter(some)}, meta)
                     rows += len(some)
             database.write({}, meta)

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from penstock.engine.shared.description import HEADERS, KEPT, NO_HEADERS, Description, Kept
+import msgspec
+
+from penstock.engine.shared.description import HEADERS, KEPT, KEPT_IN_SESSIONS, NO_HEADERS, Description, Kept
 from penstock.engine.shared.traces import Trace
 from penstock.errors import ConfigError
 from penstock.plan.names import is_generated
@@ -90,13 +92,20 @@ def fits(before: Kept, now: Kept) -> bool:
 
 def differences(before: Kept, now: Kept) -> list[str]:
     """Return the facts in which two stores differ."""
+    if begins_headers_in_sessions(before, now) and not (before.is_own or now.is_own):
+        now = msgspec.structs.replace(now, facts=now.facts | {HEADERS: NO_HEADERS})
     facts = {HEADERS: NO_HEADERS, **before.facts}  # earlier starts do not tell of headers
     return [fact for fact, value in facts.items() if not is_alike(fact, value, now.facts.get(fact, value))]
 
 
+def begins_headers_in_sessions(before: Kept, now: Kept) -> bool:
+    """Return whether a session store begins to keep headers, so that all of its rows have to be written again."""
+    return (before.facts.get(HEADERS, NO_HEADERS), now.facts.get(HEADERS)) == (NO_HEADERS, KEPT_IN_SESSIONS)
+
+
 def is_alike(fact: str, before: str, now: str) -> bool:
     """Return whether a fact is the same. Untyped JSON may become a type's JSON; a row that does not fit raises
-    later. A store may begin to keep headers (KIP-1271), unless each of its rows would need some.
+    later. A store may begin to keep headers (KIP-1271).
     """
     if (fact, before, now) == (HEADERS, NO_HEADERS, KEPT):
         return True

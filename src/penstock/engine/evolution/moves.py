@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from penstock.engine.evolution.matching import Matches
+from penstock.engine.evolution.matching import Matches, begins_headers_in_sessions
 from penstock.engine.shared.description import Description
 from penstock.engine.shared.exchange import EARLIEST, ExchangeRef
 from penstock.engine.shared.layout import TaskId
@@ -36,7 +36,10 @@ class Moves:
     def __init__(self, old: Description, new: Description, matches: Matches, tasks: Mapping[int, int]):
         self._old, self._new, self._matches, self._tasks = old, new, matches, tasks
         self._subs = {sub: frozenset(self._from(sub)) for sub in tasks}
-        self.is_needed = self._is_needed()
+        kept = matches.stores.items()
+        self.with_headers = {b for a, b in kept if begins_headers_in_sessions(old.stores[a], new.stores[b])}
+        """The session stores that begin to keep headers, by their new names."""
+        self.is_needed = bool(self._is_needed() or self.with_headers)
         """Whether any name but those of stream times differs."""
 
     def _from(self, sub: int) -> Iterator[int]:
@@ -66,6 +69,8 @@ class Moves:
 
     def stays(self, sub: int) -> bool:
         """Return whether a sub-topology's tasks keep exactly the state of the previous tasks of the same names."""
+        if any(self._new.stores[name].tasks == sub for name in self.with_headers):
+            return False
         before = {name for name, kept in self._old.stores.items() if kept.tasks == sub}
         if self._subs[sub] - {sub} or (not self._subs[sub] and sub in self._old_subs()):
             return False

@@ -19,6 +19,7 @@ from penstock.plan.node import ROWS, Node, StoreSpec
 from penstock.plan.own_windows import OwnWindows
 from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology
+from penstock.state.kinds.own.store import OwnStore
 from penstock.state.kinds.session import SessionStore
 from penstock.state.store import StateStore
 
@@ -147,10 +148,15 @@ def _stores(topology: Topology, sub: SubTopology, layout: Layout, traces: Traces
             yield spec, Kept(sub.id, facts, spec.named_by_user, trace, spec.supplier is not None)
 
 
+def _is_of_sessions(store: StateStore) -> bool:
+    kind = store.copied_as if isinstance(store, OwnStore) else type(store)
+    return issubclass(kind, SessionStore)
+
+
 def _facts(node: Node | None, spec: StoreSpec, store: StateStore) -> Iterator[tuple[str, str]]:
     yield "rows", store.content
     if spec.shape is not None and spec.headers == ROWS:
-        yield HEADERS, KEPT_IN_SESSIONS if isinstance(store, SessionStore) else KEPT
+        yield HEADERS, KEPT_IN_SESSIONS if _is_of_sessions(store) else KEPT
     else:
         yield HEADERS, NO_HEADERS
     yield "kind", spec.kind

@@ -16,9 +16,12 @@ import pyarrow.compute as pc
 
 from penstock.arrays import Binary, BoolArray, fixed_binary, items_at, slices, spans
 from penstock.record import Headers
+from penstock.state.columns.packed import pack_one, unpack_one
 from penstock.state.columns.packed_headers import COUNT, LENGTHS, NO_VALUE, pack_headers
 
 _SIZE = 4
+_TIMESTAMP = 8
+"""Bytes in front of a row on disk."""
 MARKED = -2
 """The highest timestamp of rows that have headers: the mark of -1, which is no time."""
 
@@ -92,6 +95,17 @@ def marked(timestamp: int) -> int:
     (-3, -2, 5)
     """
     return MARKED - 1 - timestamp
+
+
+def packed_with_no_headers(row: bytes) -> bytes:
+    """Put no headers in front of each entry of a row on disk, as of sessions, whose entries all have some in front.
+
+    >>> before = bytes(8) + pack_one([(9, 5, b"one"), (20, 20, b"two")])
+    >>> [(end, start, without_headers(data)) for end, start, data in unpack_one(packed_with_no_headers(before)[8:])]
+    [(9, 5, b'one'), (20, 20, b'two')]
+    """
+    entries = [(first, second, with_headers(data, ())) for first, second, data in unpack_one(row[_TIMESTAMP:])]
+    return row[:_TIMESTAMP] + pack_one(entries)
 
 
 # --- columns -----------------------------------------------------------------------------------------------------
