@@ -85,3 +85,19 @@ def test_commits_of_a_circle_are_as_large_as_its_limit_allows(
     assert max(held) < limit + made
     assert world.application.coordinator.manifest.commit < 400, "several records a commit"
     assert in_any_order(world.outputs()) == in_any_order(backlog(topology, rows, count).outputs())
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_tasks_that_have_no_stores_take_no_more_than_those_they_send_to_have_room_for(count: int) -> None:
+    builder = StreamsBuilder()
+    numbers = builder.stream("in", key=str, value=int)
+    hopping = TimeWindows.of_size_and_grace(1000, 0).advance_by(100)
+    counts = numbers.group_by(lambda key, value: f"k{value % 50}", key=str).windowed_by(hopping).count("windows")
+    back = counts.to_stream().map(lambda key, count: (key.key, count), key=str, value=int)
+    numbers.merge(back.repartition()).to("out")
+    topology = builder.build()
+    rows = [("in", f"k{n % 50}", n, 20 * n) for n in range(400)]
+    with most_held(ENTRIES) as held:
+        world = backlog(topology, rows, count, statestore_uncommitted_max_records=100)
+    assert max(held) < 100 + 10
+    assert in_any_order(world.outputs()) == in_any_order(backlog(topology, rows, count).outputs())
