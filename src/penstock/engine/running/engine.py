@@ -20,6 +20,8 @@ from penstock.settings import Settings
 
 if TYPE_CHECKING:
     from penstock.engine.commit.attempt import Attempt
+    from penstock.engine.commit.opening import Opened
+    from penstock.engine.running.reports import Reports
 
 
 class Sessions(StageRunner, Protocol):
@@ -87,6 +89,9 @@ class Engine(Protocol):
         Args:
             restores: receives the progress of restores.
         """
+
+    def reports(self, job: Job, opened: Opened) -> Reports:
+        """Return where to report what a program does."""
 
     def session(self) -> Any:
         """Return the Spark session. Raise ``ConfigError`` without one."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from penstock.engine.running.engine import SlotEngine
+from penstock.engine.commit.opening import Opened
+from penstock.engine.running.engine import Job, SlotEngine
+from penstock.engine.running.reports import Reports
 from penstock.engine.slots.processes import ProcessHost, SlotProcesses
 from penstock.errors import ConfigError
 
@@ -44,6 +46,9 @@ class LocalEngine(SlotEngine):
 
     def host(self, packed: bytes, slots: int, copies: bool, about: str) -> ProcessHost:
         return ProcessHost(self._processes, packed, slots)
+
+    def reports(self, job: Job, opened: Opened) -> Reports:
+        return Reports()
 
     def session(self) -> Any:
         raise ConfigError(

@@ -109,6 +109,7 @@ class Streams(QueryableStreams):
             self._live = LiveTasks(self._coordinator.layout, self._loop.noting(lambda asked: self._slots.ask(asked)))
             self._resources.append(answering(self._coordinator.opened.storage, self._live))
             self._loop.start()
+            self._reports.begin()
         except BaseException as error:
             self._life.ends(error if isinstance(error, PenstockError) else CommitError(str(error)))
             self._release()
@@ -163,6 +164,8 @@ class Streams(QueryableStreams):
         """Continue the opened application with new slots."""
         subs = len(opened.topology.sub_topologies)
         job = Job(self.application_id, packed, self._slot_count, subs, self._page, self.settings)
+        if before is None:
+            self._reports = self._engine.reports(job, opened)
         self._slots = self._engine.sessions(job, self._restores)
         self._resources.append(self._close_slots)
         self._slots.on_moved = opened.moved.note
@@ -188,6 +191,7 @@ class Streams(QueryableStreams):
 
     def _ended(self, error: PenstockError | None) -> None:
         self._children.stop()
+        self._reports.ended(error)
         self._life.ends(error)
 
     def _check_slots(self) -> None:
@@ -210,6 +214,7 @@ class Streams(QueryableStreams):
         moved = places.tasks, places.moved, places.moved_total
         progress = Progress(self.application_id, *did, *moved, self._children.now())
         self.last_progress = progress
+        self._reports.committed(progress, self._coordinator.manifest, self._coordinator.opened, ends)
         for listener in self._listeners:
             refuse_result(listener(progress), "on_progress", ConfigError)
 

@@ -5,10 +5,11 @@ Each function has a test in ``tests/spark/test_private.py`` that fails when PySp
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from socketserver import BaseServer
 from typing import Any
 
@@ -94,6 +95,65 @@ def running_tasks(context: Any, group: str) -> int:
 def scala_session_state(spark: Any) -> Any:
     """The ``SessionState`` of Scala behind a classic session."""
     return spark._jsparkSession.sessionState()
+
+
+def accumulators_in_metrics(context: Any, names: Sequence[str]) -> dict[str, Any]:
+    """New accumulators of whole numbers, which Spark's metrics show by these names until the context ends."""
+    jvm, scala = jvm_of(context), scala_context(context)
+    made = {name: scala.longAccumulator(name) for name in names}
+    _object(jvm.org.apache.spark.metrics.source, "LongAccumulatorSource").register(
+        scala, jvm.PythonUtils.toScalaMap(made)
+    )
+    return made
+
+
+def known_session() -> Any | None:
+    """The session of this process, if it has made one; Spark SQL is not imported for it."""
+    session = _loaded("pyspark.sql.session", "SparkSession")
+    return None if session is None else session._instantiatedSession
+
+
+def query_events(spark: Any) -> Callable[[str, str], None] | None:
+    """What posts an event of a streaming query, by its kind and JSON, to the listeners of a classic session.
+
+    None if the session has not loaded Spark SQL: then it has no listeners, and would take seconds to load it.
+    """
+    scala = spark._jsparkSession
+    state = spark._jvm.java.lang.Class.forName("org.apache.spark.sql.classic.SparkSession").getDeclaredField(
+        "sessionState"
+    )
+    state.setAccessible(True)
+    if state.get(scala) is None:
+        return None
+    manager = scala.streams()
+    return lambda kind, event: manager.postListenerEvent(_query_event(spark._jvm, kind, event))
+
+
+def events_of(context: Any) -> Callable[[str, str], None] | None:
+    """What posts such an event to the listeners of a context; None if it has none but Spark's own."""
+    conf = context.getConf()
+    if conf.get("spark.eventLog.enabled", "false") != "true" and not conf.get("spark.extraListeners", ""):
+        return None
+    bus, jvm = scala_context(context).listenerBus(), jvm_of(context)
+    return lambda kind, event: bus.post(_query_event(jvm, kind, event))
+
+
+def _query_event(jvm: Any, kind: str, event: str) -> Any:
+    """An event of a streaming query from its JSON; of ``QueryProgressEvent`` from that of the progress."""
+    streaming = jvm.org.apache.spark.sql.streaming
+    if kind == "QueryProgressEvent":
+        progress = _object(streaming, "StreamingQueryProgress").fromJson(event)
+        return getattr(streaming, f"StreamingQueryListener${kind}")(progress)
+    if kind == "QueryStartedEvent":
+        return _object(streaming, f"StreamingQueryListener${kind}").fromJson(event)
+    known, uuid, option = json.loads(event), jvm.java.util.UUID.fromString, jvm.scala.Option.apply
+    given = uuid(known["id"]), uuid(known["runId"]), option(known["exception"]), option(None)
+    return getattr(streaming, f"StreamingQueryListener${kind}")(*given)  # from JSON, null would become a text
+
+
+def _object(package: Any, name: str) -> Any:
+    """An object of Scala."""
+    return getattr(getattr(package, f"{name}$"), "MODULE$")
 
 
 def murmur2(spark: Any, data: Any) -> Any:

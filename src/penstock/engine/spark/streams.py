@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from penstock.engine.running.engine import SlotEngine
+from penstock.engine.commit.opening import Opened
+from penstock.engine.running.engine import Job, SlotEngine
+from penstock.engine.running.reports import Reports
 from penstock.engine.running.streams import Streams as Streams
 from penstock.engine.slots.sessions import Host
 from penstock.engine.spark import jvm, private
 from penstock.engine.spark.job import SparkHost, is_alive
 from penstock.engine.spark.output import SPARK_OUTPUT
+from penstock.engine.spark.reports import SparkReports
 from penstock.engine.spark.session import begin_jvm, context_for, default_slots, session_on, stop_context
 
 
@@ -36,6 +39,13 @@ class SparkContextEngine:
 
     def session(self) -> Any:
         return self._session or session_on(self._context)
+
+    def reports(self, job: Job, opened: Opened) -> Reports:
+        if private.is_connect(self._context):
+            return Reports()
+        return SparkReports(
+            self._context, lambda: self._session or private.known_session(), opened, job.slots, self.is_own
+        )
 
     def expect_end(self) -> None:
         if self.is_own:
