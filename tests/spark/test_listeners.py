@@ -167,9 +167,11 @@ with started(spark, folder, engine, page="http://127.0.0.1:4044") as streams:
         time.sleep(0.1)
     jvm = spark._jvm
     beans = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
-    gauges = jvm.java.lang.Class.forName("javax.management.MBeanServer").getMethod("queryNames", *(
-        jvm.java.lang.Class.forName(f"javax.management.{name}") for name in ("ObjectName", "QueryExp")))
-    jmx = [str(name) for name in gauges.invoke(beans, None, None).toArray()]
+    new, name_of = spark.sparkContext._gateway.new_array, jvm.java.lang.Class.forName
+    kinds = new(jvm.java.lang.Class, 2)
+    kinds[0], kinds[1] = name_of("javax.management.ObjectName"), name_of("javax.management.QueryExp")
+    names = name_of("javax.management.MBeanServer").getMethod("queryNames", kinds)
+    jmx = [str(name) for name in names.invoke(beans, new(jvm.java.lang.Object, 2)).toArray()]
     application = json.loads(read("/api/v1/applications"))[0]["id"]
     found = {"prometheus": read("/metrics/prometheus/"), "jmx": [one for one in jmx if "penstock.shop" in one],
              "jobs": json.loads(read(f"/api/v1/applications/{application}/jobs")), "page": read("/StreamingQuery/")}

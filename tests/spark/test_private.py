@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import subprocess
@@ -102,6 +103,29 @@ def test_it_is_known_how_many_tasks_can_run_and_how_many_of_a_job_group_do(spark
     Path(ends).touch()
     job.join()
     assert private.running_tasks(context, "some") == 0
+
+
+def test_accumulators_are_in_the_metrics_of_spark(spark: SparkSession):
+    context = spark.sparkContext
+    made = private.accumulators_in_metrics(context, ["penstock.test.a", "penstock.test.b"])
+    made["penstock.test.a"].add(7)
+    assert {name: one.value() for name, one in made.items()} == {"penstock.test.a": 7, "penstock.test.b": 0}
+    sources = private.jvm_of(context).org.apache.spark.SparkEnv.get().metricsSystem()
+    found = sources.getSourcesByName("AccumulatorSource")
+    shown = [str(name) for at in range(found.size()) for name in found.apply(at).metricRegistry().getNames().toArray()]
+    assert {"penstock.test.a", "penstock.test.b"} <= set(shown)
+
+
+def test_events_of_streaming_queries_are_posted_where_somebody_listens(spark: SparkSession):
+    assert private.known_session() is not None
+    spark.range(1).count()
+    post = private.query_events(spark)
+    assert post is not None
+    id_ = "0b1e9b1e-0000-4000-8000-000000000001"
+    known = {"id": id_, "runId": id_, "name": "test", "timestamp": "2026-01-01T00:00:00.000Z"}
+    post("QueryStartedEvent", json.dumps({**known, "jobTags": []}))
+    post("QueryTerminatedEvent", json.dumps({"id": id_, "runId": id_, "exception": None}))
+    assert private.events_of(spark.sparkContext) is None  # neither an event log nor listeners
 
 
 def test_keys_of_a_dataframe_are_hashed_in_the_jvm_as_kafka_hashes_them(spark: SparkSession):
