@@ -90,7 +90,7 @@ def test_a_listener_hears_of_a_program_as_of_a_streaming_query(spark: Any, heard
     assert all((one["id"], one["runId"], one["name"]) == (id_, run, "shop") for one in (first, last))
     assert [one["numInputRows"] for one in (first, last)] == [3, 1]
     assert [one["sink"]["numOutputRows"] for one in (first, last)] == [3, 1]
-    assert first["inputRowsPerSecond"] > 0 and first["processedRowsPerSecond"] > 0 and first["batchDuration"] > 0
+    assert min(first[of] for of in ("inputRowsPerSecond", "processedRowsPerSecond", "batchDuration")) > 0
     assert (last["batchId"], last["sink"]["description"]) == (commit, "topics totals")
     [source] = last["sources"]
     assert (source["description"], source["metrics"]) == ("topic words", {"lagRecords": "0"})
