@@ -95,6 +95,7 @@ def test_the_tables_do_not_name_what_is_here():
         "kstream.Suppressed$BufferConfig",
         "processor.MockProcessorContext",
         "processor.ProcessorContext",
+        "processor.StandbyUpdateListener$SuspendReason",
     }, "these have others of the same name, or another name here"
     methods = [name.rpartition(".") for name in NAMED if name in MEMBERS]
     found = {f"{java}.{method}" for java, _, method in methods if class_of(java) and has(class_of(java), method)}

@@ -20,6 +20,9 @@ CALL = re.compile(r"penstock (?!\{)[^`|;()<>\n]+(?:\| \w+[^`|;()<>\n]*)*")
 """A command of ours with what stands behind it, and what goes on behind a pipe."""
 OTHER_TOOLS = re.compile(r"kafka-[\w-]+ [^`)]*|-m pip [^`)]*")
 
+OF_SPARK_SUBMIT = {"--conf"}
+"""Options that `penstock plan` prints for it."""
+
 READ_BY = {
     "cli/config.py": ["run"],
     "engine/shared/program.py": ["run", "batch"],
@@ -134,7 +137,7 @@ def problems(text: Text) -> list[str]:
         return ""
 
     in_one_line = re.sub(r"`[^`]*`", lambda quoted: " ".join(quoted[0].split()), text.text)
-    left = set(OPTION.findall(CALL.sub(of_call, OTHER_TOOLS.sub("", in_one_line))))
+    left = set(OPTION.findall(CALL.sub(of_call, OTHER_TOOLS.sub("", in_one_line)))) - OF_SPARK_SUBMIT
     if text.module in READ_BY:
         return found + [f"{one} has no {o}" for one in READ_BY[text.module] for o in left - OPTIONS[one]]
     stem = Path(text.module).stem

@@ -27,7 +27,10 @@ COMMANDS = {
     ),
     "why": ("why", "Say which records of a key went into which windows of a step, which were late, and why."),
     "config": ("config", "Show every setting and where it comes from."),
-    "plan": ("plan", "Say how many slots, how much memory and disk, and how long a restore takes."),
+    "plan": (
+        "plan",
+        "Say how many slots, how much memory and disk, how long a restore takes, and Spark's options.",
+    ),
     "doctor": ("doctor", "Check what a run needs, and say what to do."),
     "chaos": ("chaos", "Prove that nothing of a program is lost or done twice."),
 }

@@ -49,7 +49,7 @@ def plan(
     executor_cores: int,
     as_json: bool,
 ) -> None:
-    """Say how many slots, how much memory and disk, how long a restore takes, and the options of spark-submit.
+    """Say how many slots, how much memory and disk, how long a restore takes, and Spark's options.
 
     The numbers come from a benchmark; your records and functions differ, so take them as a first estimate, and measure
     your own program. Where a program does several things, the kinds' cores add up.

@@ -174,6 +174,7 @@ def _options(name: str, log_file: Path) -> dict[str, str]:
 
 
 def _new_context(name: str, log_file: Path) -> Any:
+    from py4j.protocol import Py4JNetworkError
     from pyspark import SparkConf, SparkContext
 
     SPARK_OUTPUT.expect_session()
@@ -191,7 +192,8 @@ def _new_context(name: str, log_file: Path) -> Any:
         except JvmEndedError as error:
             raise ConfigError(f"Spark did not start: {error}") from error
         except Exception as error:  # py4j raises many kinds of errors
-            in_log = _errors_in(log_file, logged) if isinstance(error, OSError) else []  # the JVM is gone
+            is_gone = isinstance(error, OSError | Py4JNetworkError)  # the JVM ended while it was asked
+            in_log = _errors_in(log_file, logged) if is_gone else []
             told = cause([*in_log, *SPARK_OUTPUT.taken(), str(error)], None)
             raise ConfigError(f"Spark did not start: {told}") from error
     SPARK_OUTPUT.release()
