@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -181,7 +183,9 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path):
 
 WRITER = """
 import json, sys
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from penstock.state.database import Database
 from penstock.state.inventory import DamagedStateError
 
@@ -226,6 +230,36 @@ def test_rows_and_commit_number_of_all_families_agree_after_kill_9(tmp_path: Pat
     for _ in range(12):
         returned = kill_while_writing(tmp_path / "db", chance.randint(1, 60))
         check_that_all_families_agree(tmp_path / "db", returned)
+
+
+class StopsAfterOneWrite:
+    """RocksDB of a process that stops after its next write."""
+
+    def __init__(self, rocksdb: Any):
+        self._rocksdb = rocksdb
+        self._has_written = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._rocksdb, name)
+
+    def write(self, *given: Any) -> None:
+        if self._has_written:
+            raise OSError("the process has stopped")
+        self._has_written = True
+        self._rocksdb.write(*given)
+
+
+@pytest.mark.kip("892-09")
+def test_rows_of_all_families_and_offsets_are_one_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    database = Database(tmp_path / "db")
+    database.write({"s": iter([(b"a", b"1")]), "t": iter([(b"x", b"1")])}, {"commit": 1})
+    with monkeypatch.context() as stopping:
+        stopping.setattr(database, "_db", StopsAfterOneWrite(database._db))
+        with suppress(Exception):
+            database.write({"s": iter([(b"a", b"2")]), "t": iter([(b"x", None)])}, {"commit": 2})
+    found = {name: list(database.family(name).scan(None, None)) for name in database.families()}
+    assert (database.meta(), found) == ({"commit": 2}, {"s": [(b"a", b"2")], "t": []})
+    database.close()
 
 
 @pytest.mark.kip("892-09")
