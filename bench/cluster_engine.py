@@ -11,12 +11,12 @@ from pathlib import Path
 from bench import data
 from bench.cluster import Cluster
 from bench.digest import digest
-from bench.engines import Run
+from bench.engines import Engine, Run
 from bench.measure import Cost, run
 from bench.workloads import Inputs, Workload
 
 
-class ClusterEngine(ABC):
+class ClusterEngine(Engine, ABC):
     """An engine in a process of its own, over the topics of a cluster.
 
     Args:
@@ -33,17 +33,8 @@ class ClusterEngine(ABC):
     def command(self, workload: Workload, sources: list[str], sink: str, folder: Path, records: int) -> list[str]:
         """What runs a workload over so many records, with its state in a folder."""
 
-    def check(self, workload: Workload, cost: Cost) -> None:  # noqa: B027 - not all have something to check
+    def check(self, workload: Workload, cost: Cost) -> None:
         """Raise ``RunError`` for a process that ended well, and says that it did not do everything."""
-
-    def runs(self, workload: Workload) -> bool:
-        return True
-
-    def expected(self, workload: Workload) -> str:
-        return workload.name
-
-    def at_least(self, workload: Workload) -> float:
-        return 0.0
 
     def run(self, workload: Workload, inputs: Inputs) -> Run:
         with self.written(workload, inputs) as (sink, cost, broker_cpu):

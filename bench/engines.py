@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -41,12 +41,15 @@ class Engine(Protocol):
 
     def runs(self, workload: Workload) -> bool:
         """Whether it can run a workload."""
+        return True
 
     def expected(self, workload: Workload) -> str:
         """What ``expected.json`` calls the output of a workload by this engine's rules."""
+        return workload.name
 
     def at_least(self, workload: Workload) -> float:
         """How many times what Penstock costs it has to cost; 0 where nothing is promised."""
+        return 0.0
 
     def run(self, workload: Workload, inputs: Inputs) -> Run:
         """Run a workload over inputs, which are made first if they are not there.
@@ -54,9 +57,10 @@ class Engine(Protocol):
         Raises:
             RunError: it failed, or did not end in time.
         """
+        raise NotImplementedError
 
 
-class Penstock:
+class Penstock(Engine):
     """Penstock on Spark over a file log, ``bench.job`` in a process of its own.
 
     Args:
@@ -79,19 +83,18 @@ class Penstock:
             if not topic.startswith(tuple(data.SETS)):  # a run that was killed left it
                 self.log.delete_topic(topic)
 
-    def runs(self, workload: Workload) -> bool:
-        return True
-
-    def expected(self, workload: Workload) -> str:
-        return workload.name
-
-    def at_least(self, workload: Workload) -> float:
-        return 0.0
-
     def run(self, workload: Workload, inputs: Inputs) -> Run:
         sources = [data.fill_once(self.log, name, count) for name, count in inputs.items()]
         self.clear("out")
-        cost = run(self.job(workload.name, sources, ["--cache"] if workload.cache else []))
+        return self._taken(workload, run(self.job(workload.name, sources, ["--cache"] if workload.cache else [])))
+
+    def without_jvm(self, workload: Workload, cost: Cost) -> Run:
+        """A run that has ended, with the cost of the driver and its slots alone; its output is taken away."""
+        return self._taken(
+            workload, replace(cost, cpu=sum(process.cpu for process in cost.processes if process.name != "java"))
+        )
+
+    def _taken(self, workload: Workload, cost: Cost) -> Run:
         found = digest(workload.result, content(self.log, "out"))
         self.clear("out")
         return Run(cost, found)

@@ -13,13 +13,12 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from bench import data
-from bench.digest import content, digest
-from bench.engines import Penstock, Run
+from bench.engines import Engine, Penstock, Run
 from bench.marginal import Measured, cost_rows, ratio
 from bench.measure import RunError, run
 from bench.plan import Plan
@@ -36,7 +35,7 @@ _BUCKET = "bench"
 
 
 @dataclass
-class OnExecutors:
+class OnExecutors(Engine):
     """Penstock on executors of Spark that are processes of their own, with as many tasks as there are cores.
 
     Args:
@@ -51,14 +50,8 @@ class OnExecutors:
     scale: int = Penstock.scale
     _runs: int = 0
 
-    def runs(self, workload: Workload) -> bool:
-        return True
-
     def expected(self, workload: Workload) -> str:
         return f"{workload.name}-{PARTITIONS}"
-
-    def at_least(self, workload: Workload) -> float:
-        return 0.0
 
     def fill(self, inputs: Inputs) -> list[str]:
         """The topics with these inputs, which are made where they are not there yet."""
@@ -77,10 +70,7 @@ class OnExecutors:
             cost = run(self.penstock.job(workload.name, sources, options), environment=self.environment)
         finally:
             started.unlink(missing_ok=True)
-        cost = replace(cost, cpu=sum(process.cpu for process in cost.processes if process.name != "java"))
-        found = digest(workload.result, content(log, "out"))
-        self.penstock.clear("out")
-        return Run(cost, found)
+        return self.penstock.without_jvm(workload, cost)
 
 
 def measured() -> Iterator[Workload]:

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from bench import data
-from bench.digest import content, digest
-from bench.engines import Penstock, Run
+from bench.engines import Engine, Penstock, Run
 from bench.marginal import Measured, cost_rows, ratio
 from bench.measure import run
 from bench.plan import Plan
@@ -23,7 +22,7 @@ AT_MOST, AT_MOST_IN_ALL = 1.0, 3.0
 
 
 @dataclass
-class OnEngine:
+class OnEngine(Engine):
     """Penstock with two slots on an engine.
 
     Attributes:
@@ -36,15 +35,6 @@ class OnEngine:
     scale: int = 1
     totals: dict[int, list[float]] = field(default_factory=dict)
 
-    def runs(self, workload: Workload) -> bool:
-        return True
-
-    def expected(self, workload: Workload) -> str:
-        return workload.name
-
-    def at_least(self, workload: Workload) -> float:
-        return 0.0
-
     def run(self, workload: Workload, inputs: Inputs) -> Run:
         log = self.penstock.log
         sources = [data.fill_once(log, name, count) for name, count in inputs.items()]
@@ -52,10 +42,7 @@ class OnEngine:
         command = self.penstock.job(workload.name, sources, ["--slots", str(SLOTS)])
         cost = run(command, environment={"PENSTOCK_ENGINE": self.engine})
         self.totals.setdefault(sum(inputs.values()), []).append(cost.cpu)
-        cost = replace(cost, cpu=sum(process.cpu for process in cost.processes if process.name != "java"))
-        found = digest(workload.result, content(log, "out"))
-        self.penstock.clear("out")
-        return Run(cost, found)
+        return self.penstock.without_jvm(workload, cost)
 
 
 def measured() -> Iterator[Workload]:

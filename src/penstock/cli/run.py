@@ -173,7 +173,7 @@ def run(
         log_as_json()
     with Signals() as signals:
         topology = load_program(program)
-        logging.getLogger("penstock.figures.losses").addHandler(logging.NullHandler())  # the display shows them
+        logging.getLogger("penstock.losses").addHandler(logging.NullHandler())  # the display shows them
         given = {"application_id": application_id, **options}
         running = _Run(signals, _display(as_json, trigger, live, log_format), answers, program, options["config_file"])
         try:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from penstock.figures.metrics import BEYOND_HISTORY, DEAD_LETTERS, DROPPED, EXPIRED, LATE, REMOVED_UNREAD, SKIPPED
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("penstock.losses")
 
 _SECONDS_BETWEEN_WARNINGS = 60.0
 
