@@ -256,6 +256,9 @@ def test_a_program_runs_in_micro_batches_through_kills_and_interrupts_and_keeps_
 
 PROGRAM = """
 import sys
+import threading
+import time
+import traceback
 from pyspark.sql import SparkSession
 from penstock import StreamsBuilder
 
@@ -264,7 +267,18 @@ builder = StreamsBuilder()
 builder.stream("numbers", key=str, value=int).group_by_key().count("counts").to_stream().to("totals")
 streams = builder.build().start("shop", spark=spark, log="log", state_dir="state", engine=sys.argv[2])
 streams.process_all_available()
-print("runs", flush=True)
+
+
+def tell_when_it_waits(main=threading.get_ident()):
+    def names():
+        return {frame.f_code.co_name for frame, _ in traceback.walk_stack(sys._current_frames()[main])}
+
+    while not {"await_termination", "wait"} <= names():
+        time.sleep(0.02)
+    print("runs", flush=True)
+
+
+threading.Thread(target=tell_when_it_waits, daemon=True).start()
 try:
     streams.await_termination()
 except KeyboardInterrupt:
