@@ -18,7 +18,7 @@ import penstock
 from penstock import StreamsBuilder, consume, produce
 from penstock.errors import ConfigError
 from penstock.state.folder_lock import lockable, takes
-from support.connect import connect_server
+from support.connect import connect_server, remote_session
 
 pytestmark = pytest.mark.slow
 
@@ -28,16 +28,8 @@ COLUMNS = "key string, n long, at long"
 
 @pytest.fixture(scope="module")
 def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from pyspark.sql import SparkSession
-
-    before = {name: value for name, value in os.environ.items() if name.startswith("SPARK_")}
-    with connect_server(tmp_path_factory.mktemp("server")) as server:
-        session = SparkSession.builder.remote(server.url).getOrCreate()
+    with connect_server(tmp_path_factory.mktemp("server")) as server, remote_session(server) as session:
         yield session
-        session.stop()
-    for name in [name for name in os.environ if name.startswith("SPARK_")]:  # PySpark is a client's from then on
-        del os.environ[name]
-    os.environ.update(before)
 
 
 def counting() -> Any:

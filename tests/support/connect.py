@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyspark
 
@@ -62,7 +63,7 @@ def connect_server(folder: Path, master: str = "local[4]", **conf: str) -> Itera
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "--master", master]
     command += [word for name, value in options.items() for word in ("--conf", f"{name}={value}")]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
-    environment |= {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
+    environment |= {"SPARK_HOME": str(home), "SPARK_LAUNCHER_OPTS": QUICK_JVM, "PYSPARK_PYTHON": sys.executable}
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(
@@ -74,6 +75,22 @@ def connect_server(folder: Path, master: str = "local[4]", **conf: str) -> Itera
         yield server
     finally:
         server.kill()
+
+
+@contextmanager
+def remote_session(server: ConnectServer) -> Iterator[Any]:
+    """A client's session, and an environment that is none of a client's afterwards."""
+    from pyspark.sql import SparkSession
+
+    before = {name: value for name, value in os.environ.items() if name.startswith("SPARK_")}
+    session = SparkSession.builder.remote(server.url).getOrCreate()
+    try:
+        yield session
+    finally:
+        session.stop()
+        for name in [name for name in os.environ if name.startswith("SPARK_")]:
+            del os.environ[name]
+        os.environ.update(before)
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pyspark
@@ -46,8 +47,8 @@ class StandaloneCluster:
     def __enter__(self) -> StandaloneCluster:
         try:
             self._start_master("0")
-            for number in range(self.workers):
-                self.add_worker(number)
+            for log in [self._start_worker(number) for number in range(self.workers)]:
+                self._has_registered(log)
         except BaseException:
             self.__exit__()
             raise
@@ -78,6 +79,14 @@ class StandaloneCluster:
         self._kill(f"worker-{number}")
         self.add_worker(number)
 
+    def kill_machine(self, number: int) -> None:
+        """Kill a worker and all that it has started, as where a machine loses power."""
+        worker = self._processes[f"worker-{number}"]
+        for process in _descendants(worker.pid):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        self._kill(f"worker-{number}")
+
     def decommission(self, number: int) -> None:
         """Tell a worker that its machine will be taken away: Spark tells its executors, and they end once they have
         nothing to do."""
@@ -94,6 +103,12 @@ class StandaloneCluster:
 
     def add_worker(self, number: int) -> None:
         """Start a worker, as a machine that nobody has seen yet where its number is new."""
+        self._has_registered(self._start_worker(number))
+
+    def _has_registered(self, log: Path) -> None:
+        self._said(log.parent.name, log, r"(Successfully registered) with master")
+
+    def _start_worker(self, number: int) -> Path:
         limits = "--cores", str(self._cores), "--memory", "1g"
         worker = "org.apache.spark.deploy.worker.Worker"
         arguments = worker, "--webui-port", "0", *limits, self.url
@@ -101,8 +116,7 @@ class StandaloneCluster:
             there, host = self._machines.command(number), self._machines.address(number)
         else:
             there, host = [], f"127.0.0.{number + 2}"
-        log = self._start(f"worker-{number}", host, *arguments, on=there)
-        self._said(f"worker-{number}", log, r"(Successfully registered) with master")
+        return self._start(f"worker-{number}", host, *arguments, on=there)
 
     def state_of(self, number: int) -> Path:
         """Where the executors of a worker keep state."""
@@ -119,6 +133,7 @@ class StandaloneCluster:
             "SPARK_LOCAL_IP": host,
             "SPARK_WORKER_DIR": str(own / "work"),
             "SPARK_LOCAL_DIRS": str(own / "local"),
+            "SPARK_LAUNCHER_OPTS": QUICK_JVM,
             "SPARK_DAEMON_JAVA_OPTS": f"{QUICK_JVM} {kept} -D{DECOMMISSIONING}",
             "PYSPARK_PYTHON": sys.executable,
             EXECUTOR_STATE_DIR: str(own / "state"),
@@ -140,3 +155,13 @@ class StandaloneCluster:
                 break
             time.sleep(0.05)
         raise RuntimeError(f"{name} did not start:\n{log.read_text(errors='replace')[-2000:]}")
+
+
+def _descendants(process: int) -> list[int]:
+    """The processes that a process has started, and those that these have."""
+    found = [process]
+    for one in found:
+        for task in Path(f"/proc/{one}/task").glob("*"):
+            with suppress(OSError):
+                found += map(int, (task / "children").read_text().split())
+    return found
