@@ -66,8 +66,7 @@ def _cell(wheel: Path, python: str, spark: str, is_quick: bool) -> bool:
         env = Path(folder) / "env"
         what = [f"{wheel}[kafka,obstore]", f"pyspark[connect]=={spark}.*", *([] if is_quick else NEEDED)]
         try:
-            _run([executable, "-m", "venv", str(env)], ROOT)
-            _run([str(env / "bin/pip"), "install", "--quiet", "--disable-pip-version-check", *what], ROOT)
+            _install(executable, env, what)
             version = _run([str(env / "bin/python"), "-c", "import pyspark; print(pyspark.__version__)"], ROOT).strip()
             readme = _readme(env, Path(folder))
             tests = "" if is_quick else _tests(env, spark)
@@ -76,6 +75,16 @@ def _cell(wheel: Path, python: str, spark: str, is_quick: bool) -> bool:
             return False
     print(f"| {python} | {version} | {readme} | {tests} | {time.monotonic() - start:.0f} |", flush=True)
     return readme == "as printed" and "failed" not in tests and "error" not in tests
+
+
+def _install(python: str, env: Path, what: list[str]) -> None:
+    """Make an environment, by uv where that is on the PATH: it takes a tenth of pip's time."""
+    if uv := shutil.which("uv"):
+        _run([uv, "venv", "--quiet", "--python", python, str(env)], ROOT)
+        _run([uv, "pip", "install", "--quiet", "--python", str(env / "bin/python"), *what], ROOT)
+    else:
+        _run([python, "-m", "venv", str(env)], ROOT)
+        _run([str(env / "bin/pip"), "install", "--quiet", "--disable-pip-version-check", *what], ROOT)
 
 
 def _readme(env: Path, folder: Path) -> str:
@@ -103,7 +112,7 @@ def _tests(env: Path, spark: str) -> str:
 def _run(command: list[str], folder: Path, given: str | None = None) -> str:
     return subprocess.run(
         command, cwd=folder, input=given, text=True, check=True, env=_environment(), timeout=PATIENCE,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT if command[0].endswith("pip") else None,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT if "install" in command else None,
     ).stdout  # fmt: skip
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
 import penstock
 from penstock import StreamsBuilder, consume, produce
 from penstock.state.folder_lock import lockable, takes
+from penstock.testing.broker import free_ports
 from support.connect import connect_server, remote_session
 from support.spark_classes import QUICK_JVM
 from support.standalone import StandaloneCluster
@@ -31,11 +34,22 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneClus
 
 
 @pytest.fixture(scope="module")
-def remote(cluster: StandaloneCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    given = {"spark_executor_extraJavaOptions": QUICK_JVM, "spark_executor_memory": "600m"}
-    with connect_server(tmp_path_factory.mktemp("server"), cluster.url, **given) as server:
-        with remote_session(server) as session:
-            yield session
+def pages() -> str:
+    """Where the server shows Spark's pages."""
+    return f"http://127.0.0.1:{free_ports(1)[0]}"
+
+
+@pytest.fixture(scope="module")
+def remote(cluster: StandaloneCluster, pages: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    given = {
+        "spark_executor_extraJavaOptions": QUICK_JVM,
+        "spark_executor_memory": "600m",
+        "spark_ui_enabled": "true",
+        "spark_ui_port": pages.rpartition(":")[2],
+    }
+    folder = tmp_path_factory.mktemp("server")
+    with connect_server(folder, cluster.url, **given) as server, remote_session(server) as session:
+        yield session
 
 
 def put(folder: Path, numbers: range) -> None:
@@ -115,12 +129,38 @@ def test_streams_of_rows_go_from_topic_to_topic_once(remote: Any, tmp_path: Path
     stream = remote.readStream.format("penstock").option("topic", "numbers").option("log", str(tmp_path / "log"))
     rows = stream.option("typed", "true").load().selectExpr("key", "value * 10 AS value", "timestamp")
     for turn in (1, 2):
-        query = penstock.write(rows, "tens", "key", "value", "timestamp", log=tmp_path / "log", checkpoint=tmp_path / "q")
+        query = penstock.write(
+            rows, "tens", "key", "value", "timestamp", log=tmp_path / "log", checkpoint=tmp_path / "q"
+        )
         assert query is not None
         query.processAllAvailable()
         query.stop()
-        assert sorted(r.value for r in consume("tens", str, int, log=tmp_path / "log")) == list(range(0, 900 * turn, 10))
+        assert sorted(r.value for r in consume("tens", str, int, log=tmp_path / "log")) == list(
+            range(0, 900 * turn, 10)
+        )
         put(tmp_path, range(90 * turn, 90 * (turn + 1)))
+
+
+def shown(pages: str, what: str) -> list[Any]:
+    """What Spark's REST API has of the server's only application."""
+    with urlopen(f"{pages}/api/v1/applications") as answer:
+        [application] = json.load(answer)
+    with urlopen(f"{pages}/api/v1/applications/{application['id']}/{what}") as answer:
+        found: list[Any] = json.load(answer)
+    return found
+
+
+def test_the_tags_and_the_plan_of_the_job_name_the_program(remote: Any, pages: str, tmp_path: Path):
+    """Its description is the server's own, which no client sets."""
+    put(tmp_path, range(9))
+    with start(remote, tmp_path, slots=2) as streams:
+        streams.process_all_available()
+        [job] = shown(pages, "jobs?status=running")
+        assert f"penstock {tmp_path.name}: 1 sub-topology in 2 slots until it stops" in {
+            tag.rpartition("_Tag_")[2] for tag in job["jobTags"]
+        }
+        [query] = [one for one in shown(pages, "sql?length=1000") if one["status"] == "RUNNING"]
+        assert f"Arguments: penstock_{tmp_path.name}(" in query["planDescription"]
 
 
 def test_a_killed_slot_costs_an_attempt_and_no_result(remote: Any, cluster: StandaloneCluster, tmp_path: Path):
