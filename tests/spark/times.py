@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +126,7 @@ class Load:
     def longest_since(self, began: float) -> float:
         """The longest time between two commits since then."""
         times = [began, *(at for at in self.commits if at > began), time.monotonic()]
-        return max(later - earlier for earlier, later in zip(times, times[1:], strict=False))
+        return max(later - earlier for earlier, later in pairwise(times))
 
 
 def executors(folder: Path) -> None:
