@@ -27,6 +27,7 @@ from penstock.query.plain import decoded, literal, plain
 from penstock.record import ConsumerRecord
 from penstock.serdes import BYTES, FLOAT, INT, STR, JsonSerde, Serde, WindowedSerde
 from penstock.serdes.json import why_unread
+from penstock.values.decoding import from_json
 
 Encode = Callable[[bytes], bytes | None]
 
@@ -91,7 +92,7 @@ _FIELDS = frozenset(JsonLine.__struct_fields__)
 def _types_in(topic: bytes) -> TypesOfLine | None:
     """Return the types in a line's topic, which is the same in all lines of a copy; None if missing."""
     try:
-        found = msgspec.json.decode(topic, type=TypesOfLine)
+        found = from_json(topic, TypesOfLine)
         serdes_of(found.topic("copy"))
     except (ValueError, CorruptDataError):  # includes msgspec's errors
         return None
@@ -180,7 +181,7 @@ def parse_line(line: bytes) -> JsonLine:
         SerdeError: the line cannot be parsed.
     """
     try:
-        return msgspec.json.decode(line, type=JsonLine)
+        return from_json(line, JsonLine)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         found = _with_literals(line)
         if found is None:
@@ -194,7 +195,7 @@ def unread_fields(line: bytes) -> list[str]:
     """Return the fields of a line that ``parse_line`` has read without using them."""
     if any(name in line for name in _FLOATS):  # no JSON, see ``_with_literals``
         return []
-    return [name for name in msgspec.json.decode(line, type=dict[str, msgspec.Raw]) if name not in _FIELDS]
+    return [name for name in from_json(line, dict[str, msgspec.Raw]) if name not in _FIELDS]
 
 
 def _with_literals(line: bytes) -> JsonLine | None:
@@ -206,7 +207,7 @@ def _with_literals(line: bytes) -> JsonLine | None:
         for name in ("key", "value"):
             if isinstance(fields.get(name), float) and not isfinite(fields[name]):
                 fields[name] = literal(fields[name])
-        return msgspec.json.decode(json.dumps(fields, allow_nan=False), type=JsonLine)
+        return from_json(json.dumps(fields, allow_nan=False), JsonLine)
     except (ValueError, AttributeError, RecursionError):
         return None
 
@@ -249,7 +250,7 @@ def _windowed_encoder(serde: WindowedSerde) -> Encode:
         if text == b"null":
             return None
         try:
-            window = msgspec.json.decode(text, type=_Window)
+            window = from_json(text, _Window)
             key = encode_key(bytes(window.key))
             start, end = np.array([window.start], np.int64), np.array([window.end], np.int64)
         except (msgspec.DecodeError, OverflowError):

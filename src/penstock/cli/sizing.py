@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from penstock.settings import Settings
+from penstock.values.decoding import from_json
 
 BUSY = 0.5
 """The share of a slot's core that records may use: the rest is for commits, peaks and catching up."""
@@ -66,7 +67,7 @@ class Needed(msgspec.Struct, frozen=True):
 
 
 def measured() -> Measured:
-    return msgspec.json.decode(Path(__file__).with_name("measured.json").read_bytes(), type=Measured)
+    return from_json(Path(__file__).with_name("measured.json").read_bytes(), Measured)
 
 
 def needed(wanted: Wanted, figures: Measured, settings: Settings) -> Needed:

@@ -29,6 +29,7 @@ from penstock.record import SessionKey
 from penstock.state.columns.rows import Values
 from penstock.state.kinds.buffer import Entries
 from penstock.state.kinds.versioned.store import VersionRow
+from penstock.values.decoding import from_msgpack
 
 _PAGE = 10_000
 _Row = tuple[bytes, bytes, int]
@@ -129,7 +130,7 @@ class LiveStore:
             raise StoreError(answer.error)
         if not answer.is_here:
             return self._read_committed(read, arguments)
-        found = msgspec.msgpack.decode(answer.rows, type=self._types[read])
+        found = from_msgpack(answer.rows, self._types[read])
         return iter(found) if isinstance(found, list) else found
 
     def _read_committed(self, read: str, arguments: tuple[Any, ...]) -> Any:

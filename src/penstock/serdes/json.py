@@ -21,6 +21,7 @@ from penstock.serdes.json_fields import Finder, finder_of, unknown_fields_of
 from penstock.serdes.json_keys import all_distinct, check_keys, may_hold_other_keys
 from penstock.serdes.non_finite import may_hold_floats, with_floats, with_text
 from penstock.usage.calls import close
+from penstock.values.decoding import converted, json_decoder
 
 
 class JsonSerde(Serde):
@@ -42,7 +43,7 @@ class JsonSerde(Serde):
         self.type = type_
         self.name = "json" if type_ is Any else f"json[{getattr(type_, '__name__', str(type_))}]"
         try:
-            decoder = msgspec.json.Decoder(type_)
+            decoder = json_decoder(type_)
         except TypeError as error:
             raise SerdeError(f"JSON cannot be read into {type_!r}: {error}") from None
         if isinstance(msgspec.inspect.type_info(type_), msgspec.inspect.CustomType):
@@ -137,7 +138,7 @@ class JsonSerde(Serde):
         except msgspec.ValidationError:
             if not self._may_hold_floats or not _FLOAT_TEXT.search(data):
                 raise
-        return msgspec.convert(with_floats(msgspec.json.decode(data), self.type), self.type, str_keys=True)
+        return converted(with_floats(msgspec.json.decode(data), self.type), self.type, str_keys=True)
 
     def _finite(self, value: Any) -> bytes:
         """The bytes of a value after checking it for NaN, which would be written as null, and for keys that are the
@@ -210,7 +211,7 @@ class JsonSerde(Serde):
     def from_arrow(self, values: Any) -> list[Any]:
         plain: list[Any] = values.to_pylist(maps_as_pydicts="strict")
         try:
-            return msgspec.convert(plain, list[self.type | None])  # type: ignore[name-defined]
+            return converted(plain, list[self.type | None])  # type: ignore[name-defined]
         except Exception:  # values that do not fit are found when they are written
             return plain
 

@@ -18,6 +18,7 @@ from penstock.serdes.json_types import Float, as_float, plain, python_type, stor
 from penstock.serdes.json_values import writer
 from penstock.serdes.primitives import BYTES, FLOAT, INT, STR
 from penstock.usage.calls import close
+from penstock.values.decoding import json_decoder
 
 
 class RowSerde(JsonSerde):
@@ -45,7 +46,7 @@ class RowSerde(JsonSerde):
         self.kind = plain(kind)
         super().__init__(python_type(self.kind))
         self.name = f"json[{self.kind}]"
-        self._lenient = msgspec.json.Decoder(python_type(self.kind, Float), dec_hook=as_float).decode
+        self._lenient = json_decoder(python_type(self.kind, Float), as_float).decode
         self._write = writer(self.kind)
 
     def encode(self, value: Any) -> bytes:

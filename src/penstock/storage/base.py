@@ -25,6 +25,7 @@ from penstock.faults import check_disk
 from penstock.files.plain_files import new_file, readable_bytes
 from penstock.files.untrusted import inner_path
 from penstock.storage.syncing import is_durable_later, sync_path
+from penstock.values.decoding import from_json
 from penstock.values.masking import masked
 
 
@@ -269,7 +270,7 @@ def unseal(data: Any, type_: type[T], where: str) -> T:
         sum_, body = bytes(data).split(b"\n", 1)
         if sum_ != b"%016x" % checksum(body):
             raise ValueError("its checksum does not match")
-        return msgspec.json.decode(body, type=type_)
+        return from_json(body, type_)
     except (ValueError, msgspec.DecodeError) as error:
         raise CorruptDataError(f"{where} is damaged: {error}; restore it from a backup") from None
 

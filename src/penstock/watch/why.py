@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from penstock.errors import ConfigError, PenstockError
+from penstock.values.decoding import from_json
 from penstock.values.masking import masked
 
 _MOST = 500
@@ -82,7 +83,7 @@ class Replays:
                 process.kill()
         if process.returncode != 0:
             raise ConfigError(masked(said.decode(errors="replace").strip()) or "the replay has ended without a result")
-        return [msgspec.json.decode(line, type=_Line) for line in out.splitlines() if line.startswith(b"{")]
+        return [from_json(line, _Line) for line in out.splitlines() if line.startswith(b"{")]
 
 
 class _Line(msgspec.Struct):

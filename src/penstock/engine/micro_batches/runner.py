@@ -13,6 +13,7 @@ from penstock.engine.shared.places import slot_of
 from penstock.engine.shared.runner import LostWorkError, StageRunner
 from penstock.engine.shared.work import StageWork, TaskDone, TaskWork
 from penstock.engine.task.live import StoreAnswer, StoreQuestion
+from penstock.values.decoding import from_json
 
 
 class Jobs(Protocol):
@@ -72,7 +73,7 @@ class MicroBatches(StageRunner):
             self._restores.suspend()
             raise
         self.on_moved()
-        answers = [msgspec.json.decode(one, type=Answer) for one in found]
+        answers = [from_json(one, Answer) for one in found]
         for answer in answers:
             self.attempts |= {done.task: answer.attempt for done in answer.done}
             for step in answer.restores:

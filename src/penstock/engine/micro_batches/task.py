@@ -28,6 +28,7 @@ from penstock.settings import Settings
 from penstock.state.folder_lock import lockable, takes
 from penstock.state.restoring import RestoreStep
 from penstock.storage.base import cannot_write
+from penstock.values.decoding import from_json
 
 SNAPSHOT_COMMITS = 500
 """At the latest after so many commits a task's state is published. The time since the last one, which decides in slots,
@@ -45,7 +46,7 @@ def serve(packed: Callable[[], bytes], key: str, order: bytes) -> bytes:
         packed: fetches the program, packed by ``shipping``.
         key: distinguishes it from any other.
     """
-    given = msgspec.json.decode(order, type=Order)
+    given = from_json(order, Order)
     attempt = f"{given.stage.attempt}x{os.urandom(4).hex()}"
     program, restores = _program(packed, key), list[RestoreStep]()
     works, done = list[TaskWork](), list[TaskDone]()

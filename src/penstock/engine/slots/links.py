@@ -24,6 +24,7 @@ from penstock.engine.shared.manifest import TaskEntry
 from penstock.engine.shared.work import StageWork, TaskDone
 from penstock.engine.task.live import StoreAnswer, StoreQuestion
 from penstock.state.restoring import RestoreStep
+from penstock.values.decoding import json_decoder
 
 _KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4}
 """A slot waiting for orders notices with these settings, in seconds, that the other machine is gone."""
@@ -212,8 +213,8 @@ class Link:
         self._connection.close()
 
 
-_orders = msgspec.json.Decoder(Order)
-_messages = msgspec.json.Decoder(Message)
+_orders = json_decoder(Order)
+_messages = json_decoder(Message)
 
 
 class _as_loss:  # noqa: N801 - reads as a word

@@ -17,6 +17,7 @@ from penstock.engine.shipping.shipping import loads
 from penstock.engine.slots.links import Address
 from penstock.engine.slots.slot import Place, Program, serve
 from penstock.messages import describe
+from penstock.values.decoding import from_json
 
 IGNORED = (signal.SIGINT, signal.SIGTERM)
 """Signals that go to all processes of a terminal or a service; the driver ends this one in order."""
@@ -50,7 +51,7 @@ def main() -> None:
 
 def _next(connection: Connection) -> Start | None:
     try:
-        return msgspec.json.decode(connection.recv_bytes(), type=Start)
+        return from_json(connection.recv_bytes(), Start)
     except EOFError:
         return None
 

@@ -24,6 +24,7 @@ import msgspec
 from penstock.engine.task.live import LiveTasks, StoreAnswer, StoreQuestion
 from penstock.errors import ConfigError
 from penstock.storage.base import Storage
+from penstock.values.decoding import from_msgpack
 
 _log = logging.getLogger(__name__)
 
@@ -90,7 +91,7 @@ class QuestionServer:
     def _answer(self, asking: socket.socket) -> None:
         with asking, suppress(OSError, msgspec.MsgspecError, ValueError):
             asking.settimeout(_SECONDS)
-            question = msgspec.msgpack.decode(_received(asking, _MOST_BYTES), type=StoreQuestion)
+            question = from_msgpack(_received(asking, _MOST_BYTES), StoreQuestion)
             _send(asking, msgspec.msgpack.encode(self._answer_to(question)))
 
     def _answer_to(self, question: StoreQuestion) -> StoreAnswer:
@@ -148,7 +149,7 @@ class TasksElsewhere:
     def task_names(self, sub: int) -> list[str]:
         """Return the tasks of a sub-topology; none if the program has ended."""
         answer = self.ask(StoreQuestion("", str(sub), _TASKS))
-        return msgspec.msgpack.decode(answer.rows, type=list[str]) if answer.is_here else []
+        return from_msgpack(answer.rows, list[str]) if answer.is_here else []
 
     def ask(self, question: StoreQuestion) -> StoreAnswer:
         """Return the answer to a question; that the task is not there if the program has ended."""
@@ -157,7 +158,7 @@ class TasksElsewhere:
                 asking.settimeout(_SECONDS)
                 asking.connect(str(self._place))
                 _send(asking, msgspec.msgpack.encode(question))
-                return msgspec.msgpack.decode(_received(asking), type=StoreAnswer)
+                return from_msgpack(_received(asking), StoreAnswer)
         except (OSError, ValueError):
             return StoreAnswer(False)
 

@@ -13,6 +13,7 @@ from penstock.arrays import Binary, IntArray
 from penstock.errors import RefusedRecordError, TopicNotFoundError
 from penstock.log.records import Records
 from penstock.storage.base import FileRef
+from penstock.values.decoding import from_msgpack
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True):
@@ -82,7 +83,7 @@ class Writer(ABC):
 
     def take_over(self, handed: bytes) -> list[Segment]:
         """Return the segments that another process handed over."""
-        return msgspec.msgpack.decode(handed, type=list[Segment])
+        return from_msgpack(handed, list[Segment])
 
 
 def removed_meanwhile(topic: str) -> TopicNotFoundError:

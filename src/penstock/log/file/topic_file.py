@@ -21,6 +21,7 @@ from penstock.errors import CorruptDataError, LogError
 from penstock.files.plain_files import open_plain, read_plain
 from penstock.log.contract.topics import TopicInfo
 from penstock.storage.base import checksum, create_file
+from penstock.values.decoding import converted, from_json
 
 _PATIENCE = 10.0
 """Seconds to wait for other holders of a topic."""
@@ -38,7 +39,7 @@ class TopicFile(TopicInfo, frozen=True, omit_defaults=True, forbid_unknown_field
     """Checksum of the rest; -1 in a file written by hand."""
 
     def info(self) -> TopicInfo:
-        return msgspec.convert(msgspec.structs.asdict(self), TopicInfo)
+        return converted(msgspec.structs.asdict(self), TopicInfo)
 
 
 class FileIdentity(NamedTuple):
@@ -59,7 +60,7 @@ def read_topic_file(path: Path) -> TopicFile:
     exist.
     """
     try:
-        stored = msgspec.json.decode(read_plain(path), type=TopicFile)
+        stored = from_json(read_plain(path), TopicFile)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _damaged(path, error) from None
     if stored.checksum not in (-1, _checksum(stored)):

@@ -37,6 +37,7 @@ from penstock.log.kafka.watch import KafkaWatch
 from penstock.log.records import Records, first_at
 from penstock.log.watch import TopicWatch
 from penstock.storage.base import LocalStorage, Storage
+from penstock.values.decoding import from_msgpack
 from penstock.values.times import wall_clock_ms
 from penstock.values.topic_names import check_topic_name
 
@@ -382,7 +383,8 @@ class KafkaLog(Log):
 
     def take_over(self, handed: bytes) -> list[Segment]:
         segments: list[Segment]
-        segments, files = msgspec.msgpack.decode(handed, type=Handed)
+        found: Handed = from_msgpack(handed, Handed)  # type: ignore[arg-type]
+        segments, files = found
         for name, (size, data) in files.items():
             self._outbox.put(name, pa.decompress(data, size, _PACKED))
         return segments

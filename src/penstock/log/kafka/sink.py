@@ -22,6 +22,7 @@ from penstock.errors import CommitError, LogError
 from penstock.faults import crash_point
 from penstock.log.kafka.client import Clients, bulk_or_none, is_final, is_of_records
 from penstock.log.records import Records
+from penstock.values.decoding import from_json
 
 _log = logging.getLogger(__name__)
 
@@ -121,7 +122,7 @@ def last_of(notes: Found, who: str) -> int:
 
 def _note(text: str | None) -> Note | None:
     try:
-        return msgspec.json.decode(text or "", type=Note)
+        return from_json(text or "", Note)
     except msgspec.DecodeError:  # another program's metadata
         return None
 

@@ -14,6 +14,7 @@ from penstock.ops.core.context import Context
 from penstock.plan.fields import JSON_TYPES, Field
 from penstock.serdes import Serde
 from penstock.serdes.json import JsonSerde
+from penstock.values.decoding import json_decoder
 
 _NAME = "found"
 _PLAIN: tuple[Any, ...] = (Any, dict)
@@ -79,4 +80,4 @@ def _decoder(path: tuple[str, ...]) -> Callable[[bytes], Any]:
     for name in reversed(path):
         type_ = msgspec.defstruct("Found", [(_NAME, type_, msgspec.field(name=name, **default))], gc=False)
         default = {"default_factory": type_}
-    return msgspec.json.Decoder(type_).decode
+    return json_decoder(type_).decode

@@ -16,6 +16,7 @@ from penstock.serdes.registry.client import needed
 from penstock.serdes.registry.place import SchemaRegistry
 from penstock.serdes.registry.serde import HEAD_SIZE, Read, Write, head_of
 from penstock.serdes.registry.text import TextSchemaSerde
+from penstock.values.decoding import converted
 
 _PLAIN = (dict, Any)
 _BUILTIN = (bytes, datetime.datetime, datetime.date, datetime.time, decimal.Decimal, uuid.UUID)
@@ -73,7 +74,7 @@ class Avro(TextSchemaSerde):
         own, kind = self.own().meaning, self.type
         if kind in _PLAIN:
             return lambda data: schemaless_reader(BytesIO(data[HEAD_SIZE:]), written, own)
-        return lambda data: msgspec.convert(
+        return lambda data: converted(
             schemaless_reader(BytesIO(data[HEAD_SIZE:]), written, own), kind, builtin_types=_BUILTIN
         )
 
