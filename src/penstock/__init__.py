@@ -78,6 +78,7 @@ if _TYPE_CHECKING:
         RefusedRecordError,
         RegistryError,
         SerdeError,
+        SinkError,
         SparkLostError,
         StoreError,
         TopicExistsError,
@@ -269,6 +270,7 @@ __all__ = [
     "SessionWindowedCogroupedKStream",
     "SessionWindowedKStream",
     "SessionWindows",
+    "SinkError",
     "SlidingWindows",
     "SlotPlace",
     "SparkLostError",
@@ -381,7 +383,7 @@ _NAMES = {
         "AlreadyRunningError ArgumentsError BufferFullError CommitError ConfigError CorruptDataError "
         "FencedError LogError NoSuchElementError OffsetOutOfRangeError OldNameWarning PartitioningWarning "
         "PenstockError PenstockWarning ProcessingError QueryError RefusedRecordError RegistryError "
-        "SerdeError SparkLostError StoreError TopicExistsError TopicNotFoundError TopologyError "
+        "SerdeError SinkError SparkLostError StoreError TopicExistsError TopicNotFoundError TopologyError "
         "TopologyException"
     ),
     "handlers": "ErrorHandlerContext HandlerResponse",

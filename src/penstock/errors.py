@@ -255,6 +255,21 @@ class QueryError(PenstockError):
     """
 
 
+class SinkError(PenstockError):
+    """A sink of the program failed, or what it has cannot be continued.
+
+    Everything committed is safe. When the cause is mended, start the program again: the sink gets what it lacks, each
+    record once. A sink of your own raises it for what no retry mends.
+
+    >>> from penstock import SinkError
+    >>> def follow(streams):
+    ...     try:
+    ...         streams.await_termination()
+    ...     except SinkError as error:
+    ...         print("the database is out of reach:", error)
+    """
+
+
 class StoreError(PenstockError):
     """A state store cannot be opened, read or written.
 

@@ -86,6 +86,10 @@ CHILD_POINTS = ("before-rows", "after-rows", "before-table", "after-table")
 """Those of the queries of Spark that belong to a program: around the append of a DataFrame's micro-batch, and around
 what puts a micro-batch into a table."""
 
+SINK_POINTS = ("before-sink", "in-sink", "after-sink", "after-sink-note")
+"""Those of a batch on its way into a sink: before it, within the sink's transaction, behind that, and behind the note
+of it in the checkpoint."""
+
 ALL_POINTS = frozenset(
     POINTS
     + CIRCLE_POINTS
@@ -101,6 +105,7 @@ ALL_POINTS = frozenset(
     + LOG_POINTS
     + KAFKA_POINTS
     + CHILD_POINTS
+    + SINK_POINTS
 )
 
 _KILL, _STOP, _FILL = "PENSTOCK_CRASH_AT", "PENSTOCK_STOP_AT", "PENSTOCK_FULL_AT"

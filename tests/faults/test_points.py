@@ -23,6 +23,7 @@ from penstock.faults import (
     PUT_ASIDE_POINTS,
     RESCALE_POINTS,
     RESET_POINTS,
+    SINK_POINTS,
     SLOT_POINTS,
     START_POINTS,
     STORE_POINTS,
@@ -54,7 +55,7 @@ def test_every_crash_point_of_the_code_is_listed_and_every_listed_one_is_in_the_
 def test_no_point_is_listed_twice():
     commits = POINTS + CIRCLE_POINTS + BESIDE_POINTS + AT_LEAST_ONCE_POINTS + STORE_POINTS + SLOT_POINTS
     starts = START_POINTS + EVOLUTION_POINTS + RESCALE_POINTS + RESET_POINTS + PUT_ASIDE_POINTS
-    every = commits + starts + LOG_POINTS + KAFKA_POINTS + CHILD_POINTS
+    every = commits + starts + LOG_POINTS + KAFKA_POINTS + CHILD_POINTS + SINK_POINTS
     assert len(every) == len(ALL_POINTS)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from penstock.dsl.branched import BranchedKStream
 from penstock.dsl.dataframes import STREAM_MODES, Asked, add_table_sink, frame_of
@@ -17,6 +17,7 @@ from penstock.dsl.processors import process, process_values
 from penstock.dsl.produced import Produced, produced_of
 from penstock.dsl.repartitioned import Grouped, Repartitioned, grouped_of, repartitioned_of
 from penstock.dsl.results import agreed
+from penstock.dsl.sinks import KEEP, MAX_BEHIND, RETRY_FOR, Limits, Wanted, add_sink
 from penstock.dsl.stateless import StatelessSteps
 from penstock.dsl.stream import KEY_VALUE, repartition_node
 from penstock.dsl.stream_joins import StreamJoins
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from penstock.dsl.ktable import KTable
     from penstock.log.base import Log
     from penstock.log.cluster import Kafka
+    from penstock.sinks.protocol import Sink
 
 
 class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
@@ -223,6 +225,52 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
         names_ = {"key": key, "value": value, "timestamp": timestamp, "name": name}
         asked = Asked(table, mode, path, format, trigger=trigger, options=options, **names_)
         add_table_sink(self._handle, "to_spark_table", asked, STREAM_MODES)
+
+    def to_sink(
+        self,
+        sink: Sink,
+        name: str,
+        *,
+        key: str | None = "key",
+        value: str = "value",
+        timestamp: str | None = "timestamp",
+        max_behind: int = MAX_BEHIND,
+        retry_for: Duration = RETRY_FOR,
+        keep: Duration = KEEP,
+        missing: Literal["stop", "skip"] = "stop",
+    ) -> None:
+        """Hand the records to a sink, each exactly once (docs/sinks.md).
+
+        The records pass through a topic of the program's own, ``<application id>-<name>-sink``, so a commit counts
+        first, and the sink gets it afterwards, also after a crash. The sink keeps a number with its rows, by which
+        Penstock knows what it has. The program's process does it, on every engine.
+
+        Args:
+            sink: a sink of your own (``penstock.sinks.Sink``), or a ready one of ``penstock.sinks``.
+            name: names the topic on the way, and the numbers in the sink. It stays the same in later versions of the
+                program.
+            key: the name of the column of the keys, or None to leave them out. Structs become their fields, and a
+                windowed key its key, ``window_start`` and ``window_end``.
+            value: the name of the column of the values; structs become their fields.
+            timestamp: the name of the column of the records' times, or None to leave them out.
+            max_behind: how many records the sink may lack; the program makes no commit while it lacks more.
+            retry_for: how long a sink that fails is tried again, with longer and longer pauses. Then the program ends
+                with ``SinkError``.
+            keep: how long records stay in the topic that the sink has, so that it can get them again when it was
+                restored from an older copy.
+            missing: what to do when the sink lacks records that are gone: ``"stop"`` the program, or ``"skip"`` them.
+
+        Raises:
+            TopologyError: an argument cannot be meant.
+
+        >>> from penstock import StreamsBuilder
+        >>> from penstock.sinks import SqliteSink
+        >>> builder = StreamsBuilder()
+        >>> orders = builder.stream("orders", key=str, value=int)
+        >>> orders.to_sink(SqliteSink("shop.db", "orders"), "orders", key="number", value="amount")
+        """
+        limits = Limits(max_behind, retry_for, keep, missing)
+        add_sink(self._handle, Wanted(sink, name, (key, value, timestamp), limits))
 
     def to_dataframe(self, spark: SparkSession, topic: str, log: Log | Kafka | Path | str | None = None) -> DataFrame:
         """Write the records into a topic, and give them as a streaming DataFrame with types of their own.

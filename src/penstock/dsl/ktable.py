@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from penstock.dsl.dataframes import TABLE_MODES, Asked, add_table_sink
 from penstock.dsl.functions import OfKeyValue
@@ -15,6 +15,7 @@ from penstock.dsl.materialized import Materialized, kept_as, kept_with_context, 
 from penstock.dsl.processors import store_names
 from penstock.dsl.repartitioned import Grouped, grouped_of
 from penstock.dsl.results import Annotated, annotated, key_type, value_type
+from penstock.dsl.sinks import KEEP, MAX_BEHIND, RETRY_FOR, Limits, Wanted, add_sink
 from penstock.dsl.stream import KEY_VALUE, VALUE
 from penstock.dsl.suppressed import Suppressed
 from penstock.dsl.table_joins import TableJoins
@@ -32,6 +33,7 @@ from penstock.values.durations import Duration
 
 if TYPE_CHECKING:
     from penstock.dsl.grouped import KGroupedTable
+    from penstock.sinks.protocol import Sink
 
 
 class KTable(TableJoins[K, V]):
@@ -249,6 +251,36 @@ class KTable(TableJoins[K, V]):
         names_ = {"key": key, "value": value, "timestamp": timestamp, "name": name}
         asked = Asked(table, mode, path, format, trigger=trigger, options=options, **names_)
         add_table_sink(self.to_stream()._handle, "to_spark_table", asked, TABLE_MODES)
+
+    def to_sink(
+        self,
+        sink: Sink,
+        name: str,
+        *,
+        key: str = "key",
+        value: str = "value",
+        timestamp: str | None = "timestamp",
+        max_behind: int = MAX_BEHIND,
+        retry_for: Duration = RETRY_FOR,
+        keep: Duration = KEEP,
+        missing: Literal["stop", "skip"] = "stop",
+    ) -> None:
+        """Hand the changes to a sink, each exactly once: each key has one row there, and a deleted key none
+        (docs/sinks.md).
+
+        All arguments are those of ``KStream.to_sink``; a table's rows have a key.
+
+        Raises:
+            TopologyError: an argument cannot be meant.
+
+        >>> from penstock import StreamsBuilder
+        >>> from penstock.sinks import SqliteSink
+        >>> builder = StreamsBuilder()
+        >>> totals = builder.stream("orders", key=str).group_by_key().count("totals")
+        >>> totals.to_sink(SqliteSink("shop.db", "totals"), "totals", key="customer", value="orders")
+        """
+        limits = Limits(max_behind, retry_for, keep, missing)
+        add_sink(self.to_stream()._handle, Wanted(sink, name, (key, value, timestamp), limits, is_table=True))
 
     def suppress(self, suppressed: Suppressed) -> KTable[K, V]:
         """Hold updates back: all but the final result of each window, or for some time, or in some memory (KIP-328).

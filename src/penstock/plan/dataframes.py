@@ -1,8 +1,8 @@
-"""DataFrames that come into a topology, and tables that its results go into: what the steps know of them.
+"""DataFrames that come into a topology, and tables and sinks that its results go into: what the steps know of them.
 
-To the plan either is an ordinary topic. Its name in the log begins with the application's id, so that no two programs
-share it. The DataFrame itself, and the options of a table, among which secrets may be, stay in the process in which
-they were given: they never travel to slots, and nothing writes them down.
+To the plan each is an ordinary topic. Its name in the log begins with the application's id, so that no two programs
+share it. The DataFrame and the sink themselves, and the options of a table, among which secrets may be, stay in the
+process in which they were given: they never travel to slots, and nothing writes them down.
 """
 
 from __future__ import annotations
@@ -109,5 +109,45 @@ class TableTarget:
         return vars(self) | {"options": {}}
 
 
-Outside = FrameSource | TableTarget
-"""The DataFrame or table behind a topic."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SinkTarget:
+    """A sink that the records of a step go into.
+
+    Attributes:
+        name: names the topic and the sink's numbers.
+        is_table: whether the records are changes of a table.
+        key: how the column with the keys is called; None for none.
+        value: how the column with the values is called that are no structs.
+        timestamp: how the column with the times is called; None for none.
+        max_behind: how many records the sink may lack before the program makes no more.
+        retry_ms: how long a failing sink is tried again before the program ends.
+        keep_ms: how long records stay in the topic that the sink has.
+        skips_missing: whether the sink continues behind records that are gone.
+        where: the user's file and line.
+        shown: the sink's name in messages.
+        sink: the sink, in the process in which it was given.
+    """
+
+    name: str
+    is_table: bool
+    key: str | None
+    value: str
+    timestamp: str | None
+    max_behind: int
+    retry_ms: int
+    keep_ms: int
+    skips_missing: bool
+    where: str
+    shown: str
+    sink: Any = field(default=None, repr=False)
+
+    def topic_of(self, application_id: str) -> str:
+        """Its topic in the log."""
+        return f"{application_id}-{self.name}-sink"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"sink": None}
+
+
+Outside = FrameSource | TableTarget | SinkTarget
+"""The DataFrame, table or sink behind a topic."""

@@ -9,7 +9,7 @@ from penstock.errors import ConfigError
 from penstock.messages import show
 from penstock.plan import describe, drawing
 from penstock.plan.by_hand import Declarations
-from penstock.plan.dataframes import FrameSource
+from penstock.plan.dataframes import FrameSource, SinkTarget, TableTarget
 from penstock.plan.defaults import Defaults
 from penstock.plan.headers import WithHeaders
 from penstock.plan.node import Node, StoreSpec
@@ -152,8 +152,13 @@ class Topology(Declarations):
 
     @property
     def has_outside(self) -> bool:
-        """Whether DataFrames come in, or tables are written."""
+        """Whether DataFrames come in, or tables or sinks are written."""
         return any(node.outside is not None for node in self._declared)
+
+    @property
+    def needs_spark(self) -> bool:
+        """Whether DataFrames come in, or tables of Spark are written."""
+        return any(isinstance(node.outside, FrameSource | TableTarget) for node in self._declared)
 
     @property
     def frame_sources(self) -> dict[str, Node]:
@@ -163,7 +168,15 @@ class Topology(Declarations):
     @property
     def table_sinks(self) -> dict[str, Sink]:
         """The steps whose records go into tables, by their topics."""
-        return {node.topic: node for node in self.nodes if isinstance(node, Sink) and node.outside is not None}
+        return self._sinks_of(TableTarget)
+
+    @property
+    def sinks(self) -> dict[str, Sink]:
+        """The steps whose records go into sinks of the program, by their topics."""
+        return self._sinks_of(SinkTarget)
+
+    def _sinks_of(self, kind: type) -> dict[str, Sink]:
+        return {node.topic: node for node in self.nodes if isinstance(node, Sink) and isinstance(node.outside, kind)}
 
     def _changed(self) -> None:
         self.__dict__.pop("_built", None)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from penstock.errors import ConfigError, TopologyError
 from penstock.plan import nodes
+from penstock.plan.dataframes import SinkTarget
 from penstock.plan.functions import UserFunction, is_same_call
 from penstock.plan.node import Node
 from penstock.plan.passes.stores import TableFacts
@@ -54,18 +55,23 @@ def validate(declared: Sequence[Node], facts: TableFacts, subs: Sequence[SubTopo
 
 
 def _outside_topics(declared: Sequence[Node]) -> None:
-    """DataFrames and tables have topics of their own."""
+    """DataFrames, tables and sinks have topics of their own."""
     steps = list(dict.fromkeys(declared))
     outside = [node for node in steps if node.outside is not None]
     for node in outside:
         (topic,) = _topics(node)
         others = [other for other in steps if other is not node and topic in _topics(other)]
         if others:
-            kind = "of two DataFrames or tables" if others[0].outside is not None else "of a topic as well"
+            kind = f"of two {_kinds(node, others[0])}" if others[0].outside is not None else "of a topic as well"
             told = node.outside.name if node.outside is not None else topic
             raise TopologyError(
                 f"{told!r} is the name {kind}, at {node.where} and {others[0].where}; give one another name: name=..."
             )
+
+
+def _kinds(*two: Node) -> str:
+    are_sinks = [isinstance(one.outside, SinkTarget) for one in two]
+    return "sinks" if all(are_sinks) else "DataFrames, tables or sinks" if any(are_sinks) else "DataFrames or tables"
 
 
 def _topics(node: Node) -> tuple[str, ...]:

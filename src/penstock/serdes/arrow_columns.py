@@ -20,6 +20,9 @@ NO_TIME = -1
 
 TIME = pa.timestamp("ms", tz="UTC")
 
+WINDOW = ("window_start", "window_end")
+"""The columns of a windowed key besides the key."""
+
 
 def column_type(serde: Serde) -> Any:
     """The Arrow type of a column of keys or values: text for JSON of any form, bytes for formats that only a program
@@ -53,6 +56,25 @@ def _windowed(serde: WindowedSerde, data: Binary) -> Any:
     keys = column_of(serde.inner, serde.routing(data))
     columns = [keys, *map(times_of, serde.windows(data))]
     return pa.StructArray.from_arrays(columns, fields=list(column_type(serde)), mask=data.is_null())
+
+
+def fields_of(serde: Serde, name: str) -> list[Any]:
+    """The columns that keys or values become in a table: fields of a struct, and of a windowed key its key, start and
+    end.
+    """
+    if isinstance(serde, WindowedSerde):
+        return [*fields_of(serde.inner, name), *(pa.field(one, TIME) for one in WINDOW)]
+    kind = column_type(serde)
+    return [field.with_nullable(True) for field in kind] if pa.types.is_struct(kind) else [pa.field(name, kind)]
+
+
+def flat_columns(serde: Serde, data: Binary) -> list[Any]:
+    """Those columns, from bytes."""
+    if isinstance(serde, WindowedSerde):
+        inner, start, end = column_of(serde, data).flatten()
+        return [*(inner.flatten() if pa.types.is_struct(inner.type) else [inner]), start, end]
+    column = column_of(serde, data)
+    return column.flatten() if pa.types.is_struct(column.type) else [column]
 
 
 def times_of(column: Any) -> Any:

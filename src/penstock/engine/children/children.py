@@ -71,6 +71,8 @@ class Children(ChildQueries):
         self._looking = threading.Lock()
         self._ended = threading.Event()
 
+    needs_session = True
+
     @property
     def _all(self) -> list[Query]:
         return [*self._sources, *self._sinks]

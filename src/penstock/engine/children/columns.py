@@ -15,14 +15,12 @@ from penstock.engine.spark.frame_types import arrow_schema
 from penstock.errors import ConfigError
 from penstock.plan.dataframes import TableTarget
 from penstock.serdes import Serde
-from penstock.serdes.arrow_columns import column_of, column_type
-from penstock.serdes.windowed import WindowedSerde
+from penstock.serdes.arrow_columns import TIME, column_of, column_type, fields_of, flat_columns
 
 DELETED = "__deleted"
 """The column of an upsert that marks deleted rows."""
 
 _RAW = ("topic", "partition", "offset", "timestamp")
-_WINDOW = ("window_start", "window_end")
 _TIME = pa.timestamp("us", tz="UTC")
 
 
@@ -119,17 +117,10 @@ def typed(raw: Any, key: Serde, value: Serde) -> Any:
 
 
 def _fields(serde: Serde, name: str) -> list[Any]:
-    """The columns that keys or values become."""
-    if isinstance(serde, WindowedSerde):
-        return [*_fields(serde.inner, name), *(pa.field(one, _TIME) for one in _WINDOW)]
-    kind = column_type(serde)
-    return [field.with_nullable(True) for field in kind] if pa.types.is_struct(kind) else [pa.field(name, kind)]
+    """The columns that keys or values become, with times as Spark has them."""
+    return [field.with_type(_TIME) if field.type == TIME else field for field in fields_of(serde, name)]
 
 
 def _flat(serde: Serde, data: Any) -> list[Any]:
     """The columns of keys or values, from their bytes."""
-    if isinstance(serde, WindowedSerde):
-        inner, start, end = column_of(serde, data).flatten()
-        return [*(inner.flatten() if pa.types.is_struct(inner.type) else [inner]), start.cast(_TIME), end.cast(_TIME)]
-    column = column_of(serde, data)
-    return column.flatten() if pa.types.is_struct(column.type) else [column]
+    return [column.cast(_TIME) if column.type == TIME else column for column in flat_columns(serde, data)]

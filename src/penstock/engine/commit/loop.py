@@ -40,6 +40,9 @@ _SEEN_SECONDS = 60.0
 _BETWEEN_SECONDS = 0.05
 """How soon records that cannot be read yet are looked at again, between commits."""
 
+_HELD_SECONDS = 0.1
+"""How soon a loop that is held asks again."""
+
 _LONGEST_SECONDS = 60.0
 """How long to wait for records when nothing can be due; every event that matters ends the wait."""
 
@@ -59,6 +62,7 @@ class CommitLoop:
         on_begin: called first, in the loop's thread; records that it adds are processed as well.
         on_done: called when all records are processed, before the loop ends.
         attempts: makes attempts at commits. Only those of slots work between commits.
+        holds: asked before each commit; while it is true, no commit is made.
     """
 
     def __init__(
@@ -74,6 +78,7 @@ class CommitLoop:
         on_begin: Callable[[], None] | None = None,
         on_done: Callable[[], None] = lambda: None,
         attempts: Callable[..., Attempt] = Attempt,
+        holds: Callable[[], bool] = lambda: False,
     ):
         self.error: PenstockError | None = None
         """The error that ended the loop, if any."""
@@ -86,6 +91,7 @@ class CommitLoop:
         self._on_begin = on_begin
         self._on_done = on_done
         self._attempts = attempts
+        self._holds = holds
         self._next_look = 0.0
         self._made: tuple[CommitDone, Ends, float] | None = None
         """A commit whose output may not be visible yet, the ends it read to, and when it was made."""
@@ -226,6 +232,11 @@ class CommitLoop:
                 asked = list(self._asked)
             self._look_for_topics()
             self._check()
+            if self._holds():
+                self._coordinator.publishing.finish()
+                self._coordinator.moved.note()
+                self._watch.wait(_HELD_SECONDS)
+                continue
             ends = self._ends_now()
             if self._ends is None:
                 self._watch.has_seen(ends)

@@ -132,7 +132,7 @@ def _engine(
         from penstock.engine.micro_batches.engine import MicroBatchEngine
 
         return MicroBatchEngine(*on_spark)
-    if topology.has_outside:
+    if topology.needs_spark:
         raise ConfigError(
             "the topology reads DataFrames or writes tables, which needs Spark, and it would run without "
             f"({choice.why}): install Java 17 or newer, pip install 'penstock-streams[spark]', and leave the setting "
@@ -154,10 +154,19 @@ def _tell(choice: Choice, application_id: str, on_engine: Callable[[str], None] 
 
 
 def _children(topology: Topology, application_id: str, settings: Settings, log: Log) -> ChildQueries | None:
-    """The queries of DataFrames and tables; None where there are none."""
-    if not topology.has_outside:
-        return None
-    from penstock.engine.children.children import Children
+    """The queries of DataFrames and tables, and the sinks; None where there are none."""
+    found: list[ChildQueries] = []
+    if topology.needs_spark:
+        from penstock.engine.children.children import Children
 
-    checkpoint = settings.checkpoint or str(settings.state_dir and settings.state_dir / "checkpoint")
-    return Children(topology, application_id, settings, log, checkpoint)
+        checkpoint = settings.checkpoint or str(settings.state_dir and settings.state_dir / "checkpoint")
+        found.append(Children(topology, application_id, settings, log, checkpoint))
+    if topology.sinks:
+        from penstock.engine.sinks.sinks import Sinks
+
+        found.append(Sinks(topology, application_id, log))
+    if len(found) < 2:
+        return found[0] if found else None
+    from penstock.engine.running.child_queries import SeveralChildren
+
+    return SeveralChildren(found)

@@ -105,7 +105,9 @@ class Streams(QueryableStreams):
             self._slots.on_lost = self._lost_slot
             if self._children.now():
                 self._children.on_failure = self._loop.wake
-                self._children.begin(self.spark, self._coordinator.opened.storage, trigger == AVAILABLE_NOW)
+                self._children.begin(
+                    self._session_of_children, self._coordinator.opened.storage, trigger == AVAILABLE_NOW
+                )
             self._live = LiveTasks(self._coordinator.layout, self._loop.noting(lambda asked: self._slots.ask(asked)))
             self._resources.append(answering(self._coordinator.opened.storage, self._live))
             self._loop.start()
@@ -131,7 +133,12 @@ class Streams(QueryableStreams):
             self._children.bring_in if self._children.now() else None,
             self._children.take_out,
             self._engine.attempts,
+            self._children.holds,
         )
+
+    @property
+    def _session_of_children(self) -> Any:
+        return self.spark if self._children.needs_session else None
 
     def _open(self, slots: int | None, program: ProgramFile | None, on_opened: Callable[[], None] | None) -> None:
         state_dir = self.settings.state_dir
@@ -150,7 +157,7 @@ class Streams(QueryableStreams):
         self._resources.append(self._engine.close)
         self._slot_count = slots or self._engine.default_slots(max(1, *opened.layout.tasks.values()))
         if self._children.now():
-            self._children.check(self.spark, self._slot_count if self._engine.keeps_cores else 0)
+            self._children.check(self._session_of_children, self._slot_count if self._engine.keeps_cores else 0)
             self._resources.append(self._children.stop)
         self._coordinator = self._begun(opened, packed)
 
@@ -345,7 +352,7 @@ class Streams(QueryableStreams):
     def process_all_available(self) -> None:
         """Wait until everything that is in the source topics now is processed and committed.
 
-        Before that the rows that DataFrames have now come in, and after it all results are in their tables.
+        Before that the rows that DataFrames have now come in, and after it all results are in their tables and sinks.
 
         Raises:
             PenstockError: the application failed.

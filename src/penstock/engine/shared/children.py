@@ -1,7 +1,7 @@
-"""The state of the Spark queries of a program, which views read in the checkpoint.
+"""The state of the Spark queries and of the sinks of a program, which views read in the checkpoint.
 
-It is one small file, whose name is the time at which it was written. A program writes it when a query begins, fails or
-ends, and every few seconds while rows come.
+Each is one small file, whose name is the time at which it was written. A program writes it when a query begins, fails
+or ends, and every few seconds while rows come.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.errors import CorruptDataError, PenstockError
 from penstock.storage.base import Storage, number_in, seal, unseal
 from penstock.values.times import wall_clock_ms
 
-CHILDREN = "children"
+CHILDREN, SINKS = "children", "children-sinks"
 
 RUNNING, FAILED, ENDED = "running", "failed", "ended"
 
@@ -25,7 +25,7 @@ _SECONDS = 2.0
 
 
 class Child(msgspec.Struct, frozen=True, kw_only=True):
-    """A query of Spark that brings rows of a DataFrame in, or takes results out into a table.
+    """A query of Spark that brings rows of a DataFrame in, or takes results out into a table; or a sink.
 
     Attributes:
         name: its name in the program.
@@ -34,7 +34,10 @@ class Child(msgspec.Struct, frozen=True, kw_only=True):
         state: ``running``, ``failed``, or ``ended`` where the program has.
         batch: the number of its last micro-batch; -1 before the first.
         rows: how many rows it has taken since this start.
-        error: why it has failed.
+        error: why it has failed, or why it is tried again.
+        sink: the sink that it writes, for people; empty for a query.
+        behind: how many records the sink lacked last.
+        told: what people have to know of the sink.
     """
 
     name: str
@@ -44,10 +47,18 @@ class Child(msgspec.Struct, frozen=True, kw_only=True):
     batch: int = -1
     rows: int = 0
     error: str = ""
+    sink: str = ""
+    behind: int = 0
+    told: tuple[str, ...] = ()
 
     @property
     def says(self) -> str:
         """It in a line, for people."""
+        if self.sink:
+            lacks = f", {self.behind:,} records behind" if self.behind else ""
+            told = "".join(f"; {one}" for one in self.told)
+            error = self.error and f": {self.error}"
+            return f"{self.topic} -> {self.sink}: {self.state}, {self.rows:,} rows{lacks}{error}{told}"
         way = f"{self.topic} -> table {self.table}" if self.table else f"DataFrame {self.name} -> {self.topic}"
         done = f"batch {self.batch:,}, {self.rows:,} rows" if self.batch >= 0 else "nothing yet"
         return f"{way}: {self.state}, {done}{self.error and f': {self.error}'}"
@@ -66,10 +77,12 @@ class ChildNotes:
 
     Args:
         storage: that of the checkpoint.
+        folder: where in it: ``CHILDREN`` or ``SINKS``.
     """
 
-    def __init__(self, storage: Storage):
+    def __init__(self, storage: Storage, folder: str = CHILDREN):
         self._storage = storage
+        self._folder = folder
         self._written: tuple[Child, ...] = ()
         self._at = float("-inf")
         self._name = ""
@@ -83,18 +96,22 @@ class ChildNotes:
             return
         with suppress(PenstockError, OSError):  # the next one will tell
             at = wall_clock_ms()
-            before, self._name = self._name, f"{CHILDREN}/{at:016d}.json"
+            before, self._name = self._name, f"{self._folder}/{at:016d}.json"
             if not self._storage.create(self._name, seal(Children(at, new))):
                 return
-            for name in [before] if before else self._storage.list(CHILDREN):
+            for name in [before] if before else self._storage.list(self._folder):
                 if name != self._name:
                     self._storage.delete(name)
             self._written, self._at = new, now
 
 
 def children_of(storage: Storage) -> tuple[Child, ...]:
-    """The queries of the program of a checkpoint, as it wrote them down last; none where it has none."""
-    names = [name for name in storage.list(CHILDREN) if number_in(name) is not None]
+    """The queries and sinks of the program of a checkpoint, as it wrote them down last; none where it has none."""
+    return tuple(one for folder in (CHILDREN, SINKS) for one in _newest(storage, folder))
+
+
+def _newest(storage: Storage, folder: str) -> tuple[Child, ...]:
+    names = [name for name in storage.list(folder) if number_in(name) is not None]
     for name in sorted(names, reverse=True):
         with suppress(FileNotFoundError, CorruptDataError):  # another one has come meanwhile
             return unseal(storage.read(name), Children, f"{storage.shown}/{name}").children

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.plan.columns import BOTH, NEITHER, Columns
-from penstock.plan.dataframes import FrameSource, TableTarget
+from penstock.plan.dataframes import FrameSource, SinkTarget, TableTarget
 from penstock.plan.functions import UserFunction
 from penstock.plan.kept import Kept, KeptAsDescribed
 from penstock.plan.node import Node, Part, Stores, StoreSpec
@@ -96,7 +96,7 @@ class Sink(Node):
     """Chooses each record's partition; None for Kafka's partitioner."""
     types_before: tuple[str, str] = ("", "")
     """The names of the key and value types in release 0.1.0 (0073); empty until the settings are known."""
-    outside: TableTarget | None = None
+    outside: TableTarget | SinkTarget | None = None
 
     @property
     def reads_columns(self) -> Columns:

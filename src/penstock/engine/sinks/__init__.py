@@ -1,0 +1,1 @@
+"""The sinks of a program: threads of its own process that hand committed records on."""

@@ -1,0 +1,150 @@
+"""One partition on its way into a sink: where to continue, the next batches, and what may leave the topic."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+
+from penstock.engine.sinks.progress import Noted, SinkNotes
+from penstock.errors import SinkError
+from penstock.faults import crash_point
+from penstock.log.base import Log
+from penstock.log.records import Records, gathered
+from penstock.log.rows import BATCH_BYTES, BATCH_ROWS
+from penstock.plan.dataframes import SinkTarget
+from penstock.sinks.batch import SinkBatch
+from penstock.sinks.columns import SinkColumns
+from penstock.sinks.protocol import SinkPartition
+from penstock.values.times import wall_clock_ms
+
+_log = logging.getLogger(__name__)
+
+
+class Delivery:
+    """Hands the committed records of one partition on, and knows by the sink's own number what it has.
+
+    Args:
+        partition: which one, as the sink knows it.
+        topic: the topic on the way.
+        on_warning: is told what people have to know.
+
+    Raises:
+        SinkError: the sink cannot be continued.
+        Exception: whatever the sink raises.
+    """
+
+    def __init__(
+        self,
+        target: SinkTarget,
+        partition: SinkPartition,
+        topic: str,
+        columns: SinkColumns,
+        log: Log,
+        notes: SinkNotes,
+        on_warning: Callable[[str], None],
+    ):
+        self._target = target
+        self._partition = partition
+        self._topic = topic
+        self._columns = columns
+        self._log = log
+        self._notes = notes
+        self._on_warning = on_warning
+        self._has_numbers = True
+        self.number = 0
+        """The number that the sink has: the offset behind its last record."""
+        self._next = 0
+        """The offset to read from: behind the number where records in between are gone."""
+        self._writer = target.sink.open(partition)
+        try:
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    # --- where to continue -------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        said = self._writer.committed()
+        noted = self._notes.of(self._partition.number)
+        if said is None:
+            self._has_numbers, said = False, noted.number
+        elif type(said) is not int or said < 0:
+            raise SinkError(f"{self._where}: committed() returns a number from 0 on, or None; it returned {said!r}")
+        end = self._log.end_offsets(self._topic)[self._partition.number]
+        if said > end:
+            raise SinkError(
+                f"{self._where}: the sink has number {said:,}, and topic {self._topic!r} ends at offset {end:,}: the "
+                "log was restored from an older copy, or another program wrote into the sink under this name. "
+                "Nothing was written. Restore both as of one time, or remove the sink's rows and its number"
+            )
+        if said < noted.number:
+            self._on_warning(
+                f"{self._where}: the sink has number {said:,} and had {noted.number:,} before: it was restored from an "
+                "older copy. It is given again what it lacks"
+            )
+            self._notes.note(self._partition.number, Noted(said, said), at_once=True)
+        self.number = self._next = said
+        self._skip_missing()
+
+    def _skip_missing(self) -> None:
+        first = self._log.start_offsets(self._topic)[self._partition.number]
+        if self._next >= first:
+            return
+        gone = f"{self._where}: the sink has number {self.number:,}, and the records before offset {first:,} are gone"
+        if not self._target.skips_missing:
+            raise SinkError(
+                f"{gone}: it lacks {first - self.number:,} records. Restore a copy of the sink with a higher number, "
+                "or continue without them: to_sink(..., missing='skip'). Nothing was written"
+            )
+        self._on_warning(f"{gone}: it goes on without {first - self.number:,} records (missing='skip')")
+        self._next = first
+
+    @property
+    def _where(self) -> str:
+        return f"sink {self._target.name!r} ({self._target.shown}), partition {self._partition.number}"
+
+    # --- batches -----------------------------------------------------------------------------------------------------
+
+    def hand_on(self, end: int, is_stopping: Callable[[], bool]) -> Iterator[int]:
+        """Write the records up to an offset, batch by batch; yield how many each had."""
+        planned = self._notes.of(self._partition.number).planned
+        if not self._has_numbers and planned > self.number:  # the sink may have it: the same batch again
+            yield self._write(self._read(planned), planned)
+        for records in self._batches(end):
+            if is_stopping():
+                return
+            yield self._write(records, records.end)
+        if self._next < end and not is_stopping():  # the rest are gaps, as transactions leave them in Kafka
+            self._next = end
+
+    def _read(self, end: int) -> Records:
+        return next(gathered(self._log.read(self._topic, self._partition.number, self._next, end), 1 << 62, 1 << 62))
+
+    def _batches(self, end: int) -> Iterator[Records]:
+        pieces = self._log.read(self._topic, self._partition.number, self._next, end)
+        cut = (piece.slice(at, at + BATCH_ROWS) for piece in pieces for at in range(0, len(piece), BATCH_ROWS))
+        return gathered(cut, BATCH_ROWS, BATCH_BYTES)
+
+    def _write(self, records: Records, number: int) -> int:
+        partition = self._partition.number
+        if not self._has_numbers:
+            plan = Noted(self.number, number, self._notes.of(partition).kept)
+            self._notes.note(partition, plan, at_once=True)
+        crash_point("before-sink")
+        self._writer.write(SinkBatch(records, self._columns, self.number), number)
+        crash_point("after-sink")
+        self.number = self._next = number
+        noted = self._notes.of(partition).at(number, wall_clock_ms(), self._target.keep_ms)
+        self._notes.note(partition, noted)
+        crash_point("after-sink-note")
+        return len(records)
+
+    def trim(self) -> int:
+        """Return the offset up to which the topic need not keep records."""
+        noted, offset = self._notes.of(self._partition.number).trimmed(wall_clock_ms(), self._target.keep_ms)
+        self._notes.note(self._partition.number, noted)
+        return min(offset, self.number)
+
+    def close(self) -> None:
+        self._writer.close()

@@ -1,0 +1,115 @@
+"""What a sink has to do: open a writer for each partition, keep a number with the rows, and say it again."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.errors import SinkError
+from penstock.sinks.batch import SinkBatch
+
+
+@dataclass(frozen=True)
+class SinkPartition:
+    """One partition of the records that go into a sink.
+
+    Attributes:
+        application_id: the program's.
+        name: the sink's, as ``to_sink`` was given it.
+        number: the partition, from 0 on.
+        topic_id: tells the topic on the way apart from another one of the same name; empty where a log has none.
+        is_table: whether the records are changes of a table, so that the newest of each key counts.
+        schema: the columns, a ``pyarrow.Schema``.
+        keys: which of them come of the key.
+    """
+
+    application_id: str
+    name: str
+    number: int
+    topic_id: str
+    is_table: bool
+    schema: Any
+    keys: tuple[str, ...]
+
+    @property
+    def id(self) -> str:
+        """A name that no other partition of any program has."""
+        return f"{self.application_id}/{self.name}/{self.number}"
+
+    def check_topic(self, topic_id: str) -> None:
+        """Raise ``SinkError`` if a number was kept for the records of another topic.
+
+        Args:
+            topic_id: the id of the topic that was kept with the number.
+        """
+        if topic_id != self.topic_id:
+            raise SinkError(
+                f"the sink has rows of another topic under {self.id!r}: the log or the topic was made anew since, and "
+                "its records would come twice. Empty the sink's table and remove its row in penstock_sinks to begin "
+                "again, or start the program under another application id"
+            )
+
+
+class SinkWriter(ABC):
+    """Writes the records of one partition. All methods are called by one thread of the program."""
+
+    @abstractmethod
+    def committed(self) -> int | None:
+        """Return the number of the last batch that the sink has; 0 for none.
+
+        Return None if the sink cannot keep numbers. Then Penstock keeps them in the checkpoint, and a batch that may
+        have been written before a crash is given again, with the same records and the same number.
+        """
+
+    @abstractmethod
+    def write(self, batch: SinkBatch, commit: int) -> None:
+        """Write a batch together with its number, both or neither.
+
+        Any exception has the writer closed, opened anew and asked for its number. ``SinkError`` ends the program at
+        once; others are tried again for a while.
+
+        Args:
+            commit: the number; it grows with each batch of the partition.
+        """
+
+    def close(self) -> None:  # noqa: B027 - most have nothing to let go of
+        """Let go of connections and files. Nothing that is not committed may remain."""
+
+
+class Sink(ABC):
+    """A place that gets the records of a stream, or the changes of a table, each exactly once.
+
+    >>> from penstock.sinks import Sink, SinkWriter
+    >>> class Lists(Sink):
+    ...     def __init__(self):
+    ...         self.rows, self.number = [], 0
+    ...     def open(self, partition):
+    ...         return ListWriter(self)
+    >>> class ListWriter(SinkWriter):
+    ...     def __init__(self, lists):
+    ...         self.lists = lists
+    ...     def committed(self):
+    ...         return self.lists.number
+    ...     def write(self, batch, commit):
+    ...         self.lists.rows += batch.rows()
+    ...         self.lists.number = commit
+    """
+
+    @abstractmethod
+    def open(self, partition: SinkPartition) -> SinkWriter:
+        """Return a writer for a partition. Called in the program's own process, again after each failure."""
+
+    @property
+    def shown(self) -> str:
+        """The sink's name for people: in messages, pictures and on pages. It must have no secrets."""
+        return type(self).__name__
+
+    @property
+    def secrets(self) -> Iterable[str]:
+        """Texts that are masked in the messages of the sink's errors, such as a password."""
+        return ()
+
+    def __repr__(self) -> str:
+        return f"<{self.shown}>"

@@ -1,0 +1,93 @@
+"""The program of ``program.py`` with results in sinks: each click appended, counts by user as a table with deletions.
+
+python sinks.py FOLDER --hand-on   hand the input of ``program.py --fill`` on to the sinks, as threads of a program do
+python sinks.py FOLDER --slots     process it in slots of this machine
+python sinks.py FOLDER --spark     process it on Spark
+
+Sinks are made by the function of the variable ``SINKS``; SQLite by default.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import program
+
+from penstock import StreamsBuilder, Topology, produce
+from penstock.engine.sinks.sinks import Sinks
+from penstock.log.file.log import FileLog
+from penstock.sinks import Sink, SqliteSink
+from penstock.storage.base import LocalStorage
+
+
+def sqlite(folder: Path, table: str) -> Sink:
+    return SqliteSink(folder / "sinks.db", table)
+
+
+KINDS: dict[str, Callable[[Path, str], Sink]] = {"sqlite": sqlite}
+
+
+def topology(folder: Path) -> Topology:
+    """Clicks appended; of each user the number of the last click, without a row behind each third."""
+    make = KINDS[os.environ.get("SINKS", "sqlite")]
+    builder = StreamsBuilder()
+    clicks = builder.stream(program.INPUT, key=str, value=dict)
+    numbers = clicks.map_values(lambda click: click["n"], value=int)
+    numbers.to_sink(make(folder, "clicks"), "all-clicks", key="user", value="n")
+    last = numbers.map_values(lambda n: None if n % 3 == 0 else n, value=int).to_table("last")
+    last.to_sink(make(folder, "last"), "last-clicks", key="user", value="n")
+    return builder.build()
+
+
+def hand_on(folder: Path) -> None:
+    """Hand the records of both sinks on that are there already."""
+    log = FileLog(folder / "log")
+    owned = topology(folder).owned_by(program.APPLICATION)
+    sinks = Sinks(owned, program.APPLICATION, log)
+    sinks.begin(None, LocalStorage(folder / "state" / "checkpoint"), False)
+    sinks.process_sinks()
+    sinks.stop()
+
+
+def fill_directly(folder: Path, count: int) -> None:
+    """Write what the program would write into the topics of its sinks, as many commits."""
+    for start in range(0, count, 100):
+        numbers = range(start, min(start + 100, count))
+        rows = [(f"user-{n * n % 37}", n) for n in numbers]
+        produce(rows, "crash-all-clicks-sink", key=str, value=int, log=folder / "log", partitions=2)
+        changes = [(user, None if n % 3 == 0 else n) for user, n in rows]
+        produce(changes, "crash-last-clicks-sink", key=str, value=int, log=folder / "log", partitions=2)
+
+
+def rows_in(folder: Path) -> dict[str, list[Any]]:
+    """What the sinks have."""
+    with sqlite3.connect(folder / "sinks.db") as database:
+        clicks = database.execute('select "user", n from clicks order by n, "user"').fetchall()
+        last = database.execute('select "user", n from last order by "user"').fetchall()
+    return {"clicks": clicks, "last": last}
+
+
+def expected(clicks: list[tuple[str, int]]) -> dict[str, list[Any]]:
+    """What the sinks have to have, from the clicks in order of their offsets in each partition."""
+    last: dict[str, int] = {}
+    for user, n in clicks:
+        if n % 3 == 0:
+            last.pop(user, None)
+        else:
+            last[user] = n
+    return {"clicks": sorted(clicks, key=lambda one: (one[1], one[0])), "last": sorted(last.items())}
+
+
+if __name__ == "__main__":
+    folder, mode, *rest = sys.argv[1:]
+    if mode == "--fill":
+        fill_directly(Path(folder), int(rest[0]))
+    elif mode == "--hand-on":
+        hand_on(Path(folder))
+    else:
+        program.MODES[mode](Path(folder), topology(Path(folder)))

@@ -1,0 +1,59 @@
+"""kill -9 between a commit and a sink, within the sink's transaction and behind it: the sink has each record once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import harness
+import pytest
+
+import sinks
+from penstock import consume
+from penstock.faults import SINK_POINTS
+
+pytestmark = pytest.mark.slow
+
+SCRIPT = Path(sinks.__file__)
+COUNT = 3_000
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The topics of two sinks, which have nothing yet."""
+    return harness.prepared(tmp_path_factory.mktemp("filled"), COUNT, SCRIPT)
+
+
+DIRECTLY: dict[str, list[Any]] = sinks.expected([(f"user-{n * n % 37}", n) for n in range(COUNT)])
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_crash_at_any_point_of_a_sink_loses_nothing_and_doubles_nothing(count: int, filled: Path, tmp_path: Path):
+    folder = harness.copy_of(filled, tmp_path)
+    harness.run_with_crashes_at(folder, "--hand-on", SINK_POINTS, count, SCRIPT)
+    assert sinks.rows_in(folder) == DIRECTLY
+
+
+def clicks_of(base: Path) -> list[tuple[str, int]]:
+    """The clicks of the input, of each partition in the order of offsets."""
+    log = base / "log"
+    found = (record for partition in range(4) for record in consume("clicks", log=log, partition=partition))
+    return [(record.key, record.value["n"]) for record in found]
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return harness.prepared(tmp_path_factory.mktemp("few"), 2_000)
+
+
+def test_a_whole_program_killed_at_any_point_of_a_sink_loses_nothing_and_doubles_nothing(few: Path, tmp_path: Path):
+    folder = harness.copy_of(few, tmp_path)
+    harness.run_with_crashes_at(folder, "--slots", SINK_POINTS, 1, SCRIPT)
+    assert sinks.rows_in(folder) == sinks.expected(clicks_of(few))
+
+
+@pytest.mark.parametrize("mode", ["--slots", "--spark"])
+def test_a_program_killed_now_and_then_loses_nothing_and_doubles_nothing(mode: str, few: Path, tmp_path: Path):
+    folder = harness.copy_of(few, tmp_path)
+    harness.run_to_the_end(folder, mode, ["driver", "slot"], kills=4 if mode == "--slots" else 2, seed=5, script=SCRIPT)
+    assert sinks.rows_in(folder) == sinks.expected(clicks_of(few))
