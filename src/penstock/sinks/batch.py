@@ -18,6 +18,10 @@ class SinkBatch:
 
     Attributes:
         before: the number of the batch before this one; 0 for the first.
+
+    >>> def totals_of(batch):
+    ...     newest = batch.newest()
+    ...     return newest.arrow().to_pylist(), newest.is_deleted.to_pylist()
     """
 
     def __init__(self, records: Records, columns: SinkColumns, before: int):

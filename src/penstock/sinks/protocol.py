@@ -23,6 +23,9 @@ class SinkPartition:
         is_table: whether the records are changes of a table, so that the newest of each key counts.
         schema: the columns, a ``pyarrow.Schema``.
         keys: which of them come of the key.
+
+    >>> SinkPartition("shop", "totals", 0, "", True, None, ("customer",)).id
+    'shop/totals/0'
     """
 
     application_id: str
@@ -53,7 +56,15 @@ class SinkPartition:
 
 
 class SinkWriter(ABC):
-    """Writes the records of one partition. All methods are called by one thread of the program."""
+    """Writes the records of one partition. All methods are called by one thread of the program.
+
+    >>> from penstock.sinks import SinkWriter
+    >>> class Printer(SinkWriter):
+    ...     def committed(self):
+    ...         return None  # Penstock keeps the numbers
+    ...     def write(self, batch, commit):
+    ...         print(commit, batch.rows())
+    """
 
     @abstractmethod
     def committed(self) -> int | None:
@@ -67,7 +78,7 @@ class SinkWriter(ABC):
     def write(self, batch: SinkBatch, commit: int) -> None:
         """Write a batch together with its number, both or neither.
 
-        Any exception has the writer closed, opened anew and asked for its number. ``SinkError`` ends the program at
+        Any exception has the writer closed, opened again and asked for its number. ``SinkError`` ends the program at
         once; others are tried again for a while.
 
         Args:
@@ -75,7 +86,7 @@ class SinkWriter(ABC):
         """
 
     def close(self) -> None:  # noqa: B027 - most have nothing to let go of
-        """Let go of connections and files. Nothing that is not committed may remain."""
+        """Close connections and files. Nothing that is not committed may remain."""
 
 
 class Sink(ABC):
