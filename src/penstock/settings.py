@@ -45,7 +45,10 @@ _AT_LEAST_1 = (
 
 _DURATIONS = ("commit_interval", "slot_timeout", "max_task_idle", "flush_interval", "snapshot_interval")
 
-_AT_LEAST_0 = ("commit_interval", "max_task_idle", "emit_interval_ms", "output_partitions", "standby_replicas")
+_AT_LEAST_0 = (
+    "commit_interval", "commit_cpu_percent", "max_task_idle", "emit_interval_ms", "output_partitions",
+    "standby_replicas",
+)  # fmt: skip
 
 _AT_ONCE = ("commit_max_bytes", "chunk_records", "chunk_bytes")
 
@@ -124,6 +127,7 @@ class SettingsArguments(TypedDict, total=False):
     dead_letter_topic: str | None
     processing_guarantee: str
     commit_interval: int | str
+    commit_cpu_percent: int
     max_task_idle: int | str
     slot_timeout: int | str
     standby_replicas: int
@@ -213,8 +217,10 @@ class Settings:
         on_lost_records: the reaction when retention has removed records that were not read yet: ``"fail"``, or
             ``"skip"`` to continue with the first one that is still there.
         commit_interval: the least time from the beginning of a commit to that of the next, in milliseconds or as text
-            such as ``"100 ms"``. 0 commits as fast as possible: a record that comes to an idle program is committed at
+            such as ``"100 ms"``. 0 commits as records come: a record that comes to an idle program is committed at
             once (in Kafka Streams: `commit.interval.ms`).
+        commit_cpu_percent: how much of one core commits may take, where no ``commit_interval`` is given. A program that
+            takes more, and is not behind, lets records gather for the next commit, for 100 ms at most. 0 for no limit.
         slot_timeout: how long a slot may say nothing while it works before Spark is to replace it; to start it has that
             time too, and a minute at least.
         standby_replicas: on a cluster, how many other machines have a copy of each task's state that follows it commit
@@ -275,6 +281,7 @@ class Settings:
     processor_wrapper_class: Any = None
     on_lost_records: str = "fail"
     commit_interval: int = 0
+    commit_cpu_percent: int = 0
     max_task_idle: int = 0
     slot_timeout: int = 60_000
     standby_replicas: int = 0

@@ -13,6 +13,7 @@ from typing import TypeVar
 from penstock.engine.commit.attempt import Attempt
 from penstock.engine.commit.coordinator import CommitDone, Coordinator
 from penstock.engine.commit.opening import Ends
+from penstock.engine.commit.pace import Pace
 from penstock.engine.commit.parts import AttemptInParts, More
 from penstock.engine.shared.moved import NOTE_SECONDS
 from penstock.errors import PenstockError, ProcessingError
@@ -51,7 +52,8 @@ class CommitLoop:
     """Makes commits until it is stopped, or until all records that existed at its creation are processed.
 
     Args:
-        interval: the minimum number of seconds from the beginning of a commit to that of the next; 0 for no pause.
+        interval: the minimum number of seconds from the beginning of a commit to that of the next; 0 for what `share`
+            says.
         ends_with_input: whether it ends when all records that exist now are processed.
         on_commit: called after every commit, with the ends of the topics as read before it.
         check: called whenever it wakes; raises when it cannot continue.
@@ -63,6 +65,7 @@ class CommitLoop:
         on_done: called when all records are processed, before the loop ends.
         attempts: makes attempts at commits. Only those of slots work between commits.
         holds: asked before each commit; while it is true, no commit is made.
+        share: the share of one core that commits may take while there is little to do; 0 for no pauses.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class CommitLoop:
         on_done: Callable[[], None] = lambda: None,
         attempts: Callable[..., Attempt] = Attempt,
         holds: Callable[[], bool] = lambda: False,
+        share: float = 0.0,
     ):
         self.error: PenstockError | None = None
         """The error that ended the loop, if any."""
@@ -100,6 +104,7 @@ class CommitLoop:
         self.is_paused = False
         """True while the loop is paused."""
         self._take(coordinator)
+        self._pace = Pace(0.0 if ends_with_input or interval else share, lambda: self._coordinator.runner.cpu_seconds)
         self._ends = coordinator.end_offsets() if ends_with_input else None
         if ends_with_input:
             coordinator.idling.seconds = 0.0  # records that do not exist are not waited for
@@ -248,7 +253,7 @@ class CommitLoop:
                 done = self._coordinator.advance_time(attempts)
             if done is not None:
                 self._take_note(done, self._seen)
-                self._due = (began if due is None else max(due, began)) + self._interval
+                self._due = (began if due is None else max(due, began)) + (self._interval or self._rest())
                 self._pause_until(self._due)
                 continue
             waits = self._coordinator.waits(ends)
@@ -305,6 +310,12 @@ class CommitLoop:
         """Return the seconds until something can be due without records."""
         longest = _SECONDS_BETWEEN_LOOKS if self._coordinator.topology.has_patterns else _LONGEST_SECONDS
         return min(self._coordinator.idle.seconds(), longest) if self._coordinator.idle else longest
+
+    def _rest(self) -> float:
+        """Return the seconds from the beginning of the last commit to that of the next, where no interval is given."""
+        seconds = self._pace.seconds()
+        is_behind = seconds and (self._coordinator.manifest.waiting or self._coordinator.lag(self._seen))
+        return 0.0 if is_behind else seconds
 
     def _pause_until(self, time_: float) -> None:
         """Let records gather for the next commit, unless a caller waits for them, or queries see what is written."""

@@ -134,6 +134,7 @@ class Streams(QueryableStreams):
             self._children.take_out,
             self._engine.attempts,
             self._children.holds,
+            self.settings.commit_cpu_percent / 100,
         )
 
     @property

@@ -29,6 +29,11 @@ class StageRunner(Protocol):
         return
 
     @property
+    def cpu_seconds(self) -> float:
+        """The CPU seconds that the processes of its slots have used so far; 0 if this process runs the tasks."""
+        return 0.0
+
+    @property
     def places(self) -> list[SlotPlace] | None:
         """The place of each slot, by slot number; None if this runner has no slots."""
         return None

@@ -105,6 +105,8 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     """The answer to an order."""
 
     tasks: list[TaskDone] = []
+    cpu_seconds: float = 0.0
+    """What the slot's process has used since its last answer."""
 
 
 class Followed(msgspec.Struct, frozen=True, tag=True):

@@ -149,6 +149,7 @@ class SlotSessions(StageRunner):
         """For each slot, the one that has its tasks; empty while no slot is at work."""
         self._job: Job | None = None
         self._jobs = 0
+        self._cpu_seconds = 0.0
         self._is_given_up = False
         self._following = Following({}, self.slots, host.copied)
         self._copied_to: dict[int, str] = {}
@@ -205,6 +206,10 @@ class SlotSessions(StageRunner):
             SlotPlace(homes[by].id, homes[by].host, copy=copies.get(slot, ""), shared_by=None if by == slot else by)
             for slot, by in enumerate(self._sharing or range(self.slots))
         ]
+
+    @property
+    def cpu_seconds(self) -> float:
+        return self._cpu_seconds
 
     def give_up(self) -> None:
         """Turn the running stage into a lost attempt; from any thread."""
@@ -267,6 +272,7 @@ class SlotSessions(StageRunner):
         if not isinstance(message, Alive) or message.has_moved:
             self.on_moved()
         if isinstance(message, Done):
+            self._cpu_seconds += message.cpu_seconds
             return message
         if isinstance(message, AtDisk):
             self._come.links[slot].is_at_disk = message.is_there

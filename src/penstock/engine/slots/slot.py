@@ -10,10 +10,13 @@ import gc
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import msgspec
 
 from penstock.engine.commit.identity import check_shared
 from penstock.engine.operate.lock import SlotLock
@@ -213,6 +216,7 @@ def _serve(link: Link, place: Place, known: Program, address: Address, seconds: 
     _set_apart()
     asked = connected(address, Hello(place.slot, place.job, asks=True), seconds)
     threading.Thread(target=_answer, args=(asked, place.run), name="penstock-slot-answers", daemon=True).start()
+    used = time.process_time()
     with _Beating(link) as beating, _telling_of_disk(link), closing(_Copies(known, link)) as copies:
         order = link.order()
         while isinstance(order, Work | Follow | LetGo):
@@ -220,7 +224,8 @@ def _serve(link: Link, place: Place, known: Program, address: Address, seconds: 
                 with beating.at_work():
                     done = _obey(order, link, place, known)
                 crash_point("before-answer")
-                link.send(done)
+                before, used = used, time.process_time()
+                link.send(msgspec.structs.replace(done, cpu_seconds=used - before))
                 crash_point("after-answer")
             elif isinstance(order, LetGo):
                 _close(beating, copies)
