@@ -74,7 +74,7 @@ def _cell(wheel: Path, python: str, spark: str, is_quick: bool) -> bool:
             print(f"| {python} | {spark} | {error.cmd[:4]} failed | | |\n{error.stdout}", flush=True)
             return False
     print(f"| {python} | {version} | {readme} | {tests} | {time.monotonic() - start:.0f} |", flush=True)
-    return readme == "as printed" and "failed" not in tests and "error" not in tests
+    return readme == "as printed" and tests != "failed"
 
 
 def _install(python: str, env: Path, what: list[str]) -> None:
@@ -106,7 +106,8 @@ def _tests(env: Path, spark: str) -> str:
     )  # fmt: skip
     if ran.returncode:
         print(ran.stdout[-4000:])
-    return next((line for line in reversed(ran.stdout.splitlines()) if " passed" in line), "no test passed: failed")
+        return "failed"
+    return "passed"
 
 
 def _run(command: list[str], folder: Path, given: str | None = None) -> str:
