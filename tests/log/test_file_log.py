@@ -154,6 +154,33 @@ def test_a_program_that_falls_asleep_between_looking_and_appending_loses_nothing
 
 
 @pytest.mark.usefixtures("checkpoint_every_4")
+@pytest.mark.parametrize("known", [1, 3, 4])
+def test_two_programs_that_fall_asleep_one_append_apart_take_no_free_number_for_the_next(
+    log: FileLog, known: int, monkeypatch: pytest.MonkeyPatch
+):
+    """One of them makes an entry under a number that has been removed, and the other one the entry behind it."""
+    append_numbers(log, 0, known)
+    first, earlier = FileLog(log.root)._topic("t"), FileLog(log.root)._topic("t").fresh()
+    append_numbers(log, known, known + 1)
+    second, later = FileLog(log.root)._topic("t"), FileLog(log.root)._topic("t").fresh()
+    segments = [write(log, "t", (0, [(b"k", b"%d" % number, number)])) for number in (14, 15)]
+    append_numbers(log, known + 1, 14)
+    made, answers = entries.create_file, []
+
+    def create_file(path: Path, data: bytes) -> bool:
+        done = made(path, data)
+        monkeypatch.setattr(entries, "create_file", made)
+        answers.append(second.entries.create(later, Entry(later.place(segments[1]))))
+        return done
+
+    monkeypatch.setattr(entries, "create_file", create_file)
+    answers.append(first.entries.create(earlier, Entry(earlier.place(segments[0]))))
+    assert answers == [False, False]
+    assert [log.append("t", one) for one in segments] == [True, True]
+    assert numbers(FileLog(log.root)) == list(range(16))
+
+
+@pytest.mark.usefixtures("checkpoint_every_4")
 @pytest.mark.parametrize("known", [0, 1, 3, 4])
 def test_a_program_that_falls_asleep_right_after_appending_does_not_append_again(
     log: FileLog, known: int, monkeypatch: pytest.MonkeyPatch

@@ -172,10 +172,20 @@ class EntryFiles:
                 (folder / name).unlink(missing_ok=True)
 
     def _is_near(self, state: TopicState) -> bool:
-        """Return whether no entry after the state can have been removed: its last known entry still exists."""
+        """Return whether no entry after the state can have been removed: its last known entry still exists.
+
+        It must be that very entry. Another program that slept may have made one of the same number, which it is about
+        to undo.
+        """
         if state.next == 0:
             return self._newest_state() is None
-        return (self.folder / _entry(state.next - 1)).exists()
+        path, known = self.folder / _entry(state.next - 1), state.checksum_of(state.next - 1)
+        if known is None:
+            return path.exists()
+        try:
+            return read_plain(path)[:16] == b"%016x" % known
+        except FileNotFoundError:
+            return False
 
     def _is_summed_up(self, number: int, entry: Entry, checksum: int, partitions: int) -> bool:
         """Return whether the newest state includes an entry."""
