@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 PATIENCE = 180.0
-_SWEEPS = 100
+_SWEEPS = 1_000
+_THREADS = 17
+"""The place of the number of threads in what ``_stat`` returns."""
 _LAST_WORDS_SECONDS = 1.0
 
 _forks = multiprocessing.get_context("forkserver")
@@ -175,13 +177,18 @@ class Program:
         if self.is_running:  # it may not have made its session yet
             os.kill(self._process.pid, signal.SIGKILL)
         for _ in range(_SWEEPS):  # the processes just killed may have started others
-            found = [pid for pid in _all() if (stat := _stat(pid))[3:4] == [session] and stat[0] != b"Z"]
+            found = [pid for pid in _all() if (stat := _stat(pid))[3:4] == [session] and not _is_over(stat)]
             if not found:
                 return
             for pid in found:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.01)
+
+
+def _is_over(stat: list[bytes]) -> bool:
+    """Return whether a process has ended with all its threads: until the last one ends, its sockets stay open."""
+    return stat[0] == b"Z" and int(stat[_THREADS]) <= 1
 
 
 def own(kind: str) -> list[int]:
