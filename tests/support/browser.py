@@ -76,7 +76,7 @@ class Browser:
         while time.monotonic() < deadline:
             found = self._next()
             if found.get("id") == self._number:
-                if "navigated" in found.get("error", {}).get("message", ""):  # the page changed meanwhile: ask the new one
+                if "navigated" in str(found.get("error", "")):  # the page changed meanwhile: ask the new one
                     return self.call(method, **params)
                 assert "error" not in found, found["error"]
                 return dict(found["result"])
