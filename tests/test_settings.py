@@ -221,3 +221,12 @@ def test_a_level_that_would_have_no_meaning_is_refused():
         Settings(enable_transactional_statestores=False, default_interactive_query_isolation_level="read_committed")
     with pytest.raises(ConfigError, match="must be one of read_committed, read_uncommitted; got 'serializable'"):
         Settings.load(environment={}, default_interactive_query_isolation_level="serializable")
+
+
+def test_a_current_folder_that_was_removed_has_no_files_of_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Spark's Python processes keep the folder their JVM was started in, whatever becomes of it."""
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    assert Settings.load(environment={}, chunk_records=7) == Settings(chunk_records=7)

@@ -436,7 +436,7 @@ class Settings:
         environment = os.environ if environment is None else environment
         prefix = "PENSTOCK_"
         sources: list[tuple[str, Mapping[str, Any]]] = [
-            *files_of(folder or Path.cwd(), config_file),
+            *files_of(folder or Path(), config_file),  # not Path.cwd(), which fails where the folder was removed
             ("environment", {k[len(prefix) :].lower(): v for k, v in environment.items() if k.startswith(prefix)}),
             ("keyword", {name: value for name, value in keywords.items() if value is not None}),
         ]

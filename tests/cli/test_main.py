@@ -57,3 +57,15 @@ def test_a_command_that_is_misspelled_is_guessed(penstock):
     ran = penstock("topic", "ls")
     assert ran.code == 2
     assert ran.err[-1] == "Error: No such command 'topic'. Did you mean 'topics'?"
+
+
+@pytest.mark.parametrize(
+    "command", [["run", "app.py"], ["topology", "app:topology"], ["topics", "cat", "words"], ["doctor"]]
+)
+def test_a_current_folder_that_was_removed_is_told(penstock, folder, monkeypatch, command):
+    gone = folder / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    code, _, err = penstock(*command)
+    assert (code, err) == (1, ["Error: the current folder was removed; change into one that exists"])

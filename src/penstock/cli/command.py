@@ -10,12 +10,13 @@ import sys
 from collections.abc import Mapping
 from importlib import import_module
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Any
 
 import click
 
 from penstock.cli.logs import logs_are_json
-from penstock.errors import PenstockError
+from penstock.errors import ConfigError, PenstockError
 from penstock.values.masking import masked
 
 _DEBUG = "penstock.debug"
@@ -118,8 +119,17 @@ class RootGroup(Group):
         except (PenstockError, OSError) as error:
             if context.meta.get(_DEBUG):
                 raise
-            tell(error, context.meta.get(_AS_JSON, False))
+            tell(_without_a_folder() or error, context.meta.get(_AS_JSON, False))
             context.exit(1)
+
+
+def _without_a_folder() -> PenstockError | None:
+    """Return what is wrong if the current folder was removed; Python says nothing of it but "No such file"."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return ConfigError("the current folder was removed; change into one that exists")
+    return None
 
 
 def tell(error: Exception, as_json: bool) -> None:
