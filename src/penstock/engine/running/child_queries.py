@@ -1,5 +1,5 @@
-"""The interface of the queries and sinks that belong to an application. This implementation has none;
-``engine/children`` and ``engine/sinks``, above this folder, have the real ones.
+"""The interface of the queries and sinks that belong to an application. ``engine/children`` and ``engine/sinks``, above
+this folder, are two parts of them.
 """
 
 from __future__ import annotations
@@ -12,102 +12,77 @@ from penstock.storage.base import Storage
 
 
 class ChildQueries:
-    """No queries."""
+    """All queries and sinks of an application.
+
+    Args:
+        parts: those of each kind; none, in an application that has none.
+    """
 
     on_failure: Callable[[], None] = staticmethod(lambda: None)
     """Called from another thread when a query has failed."""
     needs_session = False
     """Whether they run on Spark."""
+    _parts: Sequence[ChildQueries] = ()
+
+    def __init__(self, parts: Sequence[ChildQueries] = ()):
+        self._parts = parts
+        self.needs_session = any(part.needs_session for part in parts)
 
     def now(self) -> tuple[Child, ...]:
         """Return the state of each query."""
-        return ()
+        return tuple(child for part in self._parts for child in part.now())
 
     def prepare(self) -> None:
         """Create their topics; raise ``ConfigError`` if one cannot be created."""
+        for part in self._parts:
+            part.prepare()
 
     def check(self, session: Any, slots: int) -> None:
         """Raise ``ConfigError`` for what cannot work on this session, before anything starts."""
+        for part in self._parts:
+            part.check(session, slots)
 
     def begin(self, session: Any, storage: Storage, is_available_now: bool) -> None:
         """Start them."""
+        for part in self._parts:
+            part.on_failure = self.on_failure
+            part.begin(session, storage, is_available_now)
 
     def holds(self) -> bool:
         """Return whether the program makes no commit for now, because results are not taken."""
-        return False
+        return any(part.holds() for part in self._parts)
 
     def bring_in(self) -> None:
         """Bring all existing rows into the topics, in a program that ends with its input."""
+        for part in self._parts:
+            part.bring_in()
 
     def take_out(self) -> None:
         """Write all existing results into the tables, in such a program."""
+        for part in self._parts:
+            part.take_out()
 
     def check_running(self) -> None:
         """Raise ``QueryError`` if one has failed."""
+        for part in self._parts:
+            part.check_running()
 
     def process_sources(self) -> None:
         """Wait until all existing rows are in their topics."""
+        for part in self._parts:
+            part.process_sources()
 
     def process_sinks(self) -> None:
         """Wait until all existing results are in their tables."""
+        for part in self._parts:
+            part.process_sinks()
 
     def stop_sources(self) -> None:
         """Stop the queries that bring rows in."""
+        for part in self._parts:
+            part.stop_sources()
 
     def stop(self) -> None:
         """Stop all of them."""
-
-
-class SeveralChildren(ChildQueries):
-    """Queries and sinks together."""
-
-    def __init__(self, all_: Sequence[ChildQueries]):
-        self._all = all_
-        self.needs_session = any(one.needs_session for one in all_)
-
-    def now(self) -> tuple[Child, ...]:
-        return tuple(child for one in self._all for child in one.now())
-
-    def prepare(self) -> None:
-        for one in self._all:
-            one.prepare()
-
-    def check(self, session: Any, slots: int) -> None:
-        for one in self._all:
-            one.check(session, slots)
-
-    def begin(self, session: Any, storage: Storage, is_available_now: bool) -> None:
-        for one in self._all:
-            one.on_failure = self.on_failure
-            one.begin(session, storage, is_available_now)
-
-    def holds(self) -> bool:
-        return any(one.holds() for one in self._all)
-
-    def bring_in(self) -> None:
-        for one in self._all:
-            one.bring_in()
-
-    def take_out(self) -> None:
-        for one in self._all:
-            one.take_out()
-
-    def check_running(self) -> None:
-        for one in self._all:
-            one.check_running()
-
-    def process_sources(self) -> None:
-        for one in self._all:
-            one.process_sources()
-
-    def process_sinks(self) -> None:
-        for one in self._all:
-            one.process_sinks()
-
-    def stop_sources(self) -> None:
-        for one in self._all:
-            one.stop_sources()
-
-    def stop(self) -> None:
-        for one in self._all:
-            one.stop()
+        for part in self._parts:
+            part.stop()

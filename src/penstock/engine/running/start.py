@@ -153,8 +153,10 @@ def _tell(choice: Choice, application_id: str, on_engine: Callable[[str], None] 
         _log.info("application %r runs on engine %s: %s", application_id, choice.name, choice.why)
 
 
-def _children(topology: Topology, application_id: str, settings: Settings, log: Log) -> ChildQueries | None:
-    """The queries of DataFrames and tables, and the sinks; None where there are none."""
+def _children(topology: Topology, application_id: str, settings: Settings, log: Log) -> ChildQueries:
+    """The queries of DataFrames and tables, and the sinks."""
+    from penstock.engine.running.child_queries import ChildQueries
+
     found: list[ChildQueries] = []
     if topology.needs_spark:
         from penstock.engine.children.children import Children
@@ -165,8 +167,4 @@ def _children(topology: Topology, application_id: str, settings: Settings, log: 
         from penstock.engine.sinks.sinks import Sinks
 
         found.append(Sinks(topology, application_id, log))
-    if len(found) < 2:
-        return found[0] if found else None
-    from penstock.engine.running.child_queries import SeveralChildren
-
-    return SeveralChildren(found)
+    return ChildQueries(found)

@@ -10,7 +10,7 @@ from penstock.engine.commit.coordinator import CommitDone, Coordinator
 from penstock.engine.commit.loop import CommitLoop
 from penstock.engine.commit.opening import Ends, Opened, open_application, reopened
 from penstock.engine.commit.source_times import SourceTimes
-from penstock.engine.evolution.matching import NO_WISHES, Wishes
+from penstock.engine.evolution.matching import Wishes
 from penstock.engine.operate.close_options import CloseOptions, GroupOperation, timeout_of
 from penstock.engine.operate.lifecycle import (
     Lifecycle,
@@ -67,13 +67,13 @@ class Streams(QueryableStreams):
         trigger: Duration | None,
         slots: int | None,
         on_progress: Callable[[Progress], None] | None,
-        program: ProgramFile | None = None,
-        on_opened: Callable[[], None] | None = None,
-        restores: Restores | None = None,
-        lifecycle: Lifecycle | None = None,
-        wishes: Wishes = NO_WISHES,
-        children: ChildQueries | None = None,
-        page: str = "",
+        program: ProgramFile | None,
+        on_opened: Callable[[], None],
+        restores: Restores,
+        lifecycle: Lifecycle,
+        wishes: Wishes,
+        children: ChildQueries,
+        page: str,
     ):
         self.application_id = application_id
         self.topology = topology
@@ -82,16 +82,16 @@ class Streams(QueryableStreams):
         self._engine = engine
         self.last_progress: Progress | None = None
         self._listeners = [on_progress] if on_progress else []
-        self._life = lifecycle or Lifecycle()
+        self._life = lifecycle
         self._wishes = wishes
-        self._children = children or ChildQueries()
+        self._children = children
         self._page = page
         self._ending = threading.Lock()
         self._stopped = False
         self._is_closed = False
         """Whether the user has stopped it. An application that ended on its own still shows its stores."""
         self._total = 0
-        self._restores = restores or Restores(application_id)
+        self._restores = restores
         self._resources: list[Callable[[], None]] = []
         self._opening = threading.Lock()
         self._stores = None
@@ -141,7 +141,7 @@ class Streams(QueryableStreams):
     def _session_of_children(self) -> Any:
         return self.spark if self._children.needs_session else None
 
-    def _open(self, slots: int | None, program: ProgramFile | None, on_opened: Callable[[], None] | None) -> None:
+    def _open(self, slots: int | None, program: ProgramFile | None, on_opened: Callable[[], None]) -> None:
         state_dir = self.settings.state_dir
         assert state_dir is not None
         lock = ApplicationLock(state_dir, self.application_id)
@@ -152,8 +152,7 @@ class Streams(QueryableStreams):
         opened = open_application(*given, storage, program, self._wishes)
         self._resources.append(opened.log.close)
         packed = self._packed(opened)  # before Spark starts, so that the user sees early what cannot be pickled
-        if on_opened is not None:
-            on_opened()
+        on_opened()
         self._engine.open()
         self._resources.append(self._engine.close)
         self._slot_count = slots or self._engine.default_slots(max(1, *opened.layout.tasks.values()))
