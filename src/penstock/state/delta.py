@@ -13,7 +13,8 @@ from penstock.state.columns.rows import Keys, Values
 from penstock.state.transactional import ChangeSet
 
 _AT_ONCE = 65_536  # rows: their compressed or decompressed form is in memory as well
-_OPTIONS = ipc.IpcWriteOptions(compression="lz4")
+_OPTIONS = ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+"""Arrow's threads cost a commit of few rows several times what they write, and slots share the cores anyway."""
 _SCHEMA = pa.schema([("key", pa.binary()), ("time", pa.int64()), ("value", pa.binary()), ("timestamp", pa.int64())])
 
 

@@ -181,10 +181,25 @@ def make() -> Path | None:
 
 
 _PROGRAM = """
-import subprocess, tempfile
+import tempfile
 from pathlib import Path
+from pyspark.sql import SparkSession
 from penstock import StreamsBuilder, produce
 from penstock.engine.spark import private
+
+def use_data_frames(folder):
+    # as programs do that begin or end with them: their classes take longer to load than all others
+    spark = SparkSession.builder.config("spark.sql.warehouse.dir", f"{folder}/warehouse").getOrCreate()
+    rows = spark.createDataFrame([("a", 1), ("b", 2), ("a", 3)], "k string, n int")
+    for format in ("parquet", "json"):
+        rows.write.format(format).save(f"{folder}/{format}")
+        spark.read.format(format).schema("k string, n int").load(f"{folder}/{format}").groupBy("k").sum("n").collect()
+    rows.join(rows.withColumnRenamed("n", "m"), "k").orderBy("k").collect()
+    stream = spark.readStream.schema("k string, n int").json(f"{folder}/json").writeStream.trigger(availableNow=True)
+    stream = stream.option("checkpointLocation", f"{folder}/checkpoint")
+    stream.foreachBatch(lambda some, number: some.collect()).start().awaitTermination()
+    spark.read.format("penstock").options(log=f"{folder}/log", topic="out").load().collect()
+    spark.stop()
 
 with tempfile.TemporaryDirectory() as folder:
     produce([("a", "x"), ("b", "y")], "in", value=str, log=f"{folder}/log", partitions=2)
@@ -194,6 +209,7 @@ with tempfile.TemporaryDirectory() as folder:
         "archive", log=f"{folder}/log", state_dir=Path(folder, "state"), trigger="available-now", slots=2
     )
     streams.await_termination()
+    use_data_frames(folder)
     gateway = private.gateway()
     jvm = gateway.proc
     gateway.shutdown()
