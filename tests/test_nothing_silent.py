@@ -186,6 +186,7 @@ KINDS: dict[str, Wrong] = (
             "versioned_join",
             "config",
             "start",
+            "format",
         ],
         OPTION,
     )

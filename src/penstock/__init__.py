@@ -143,6 +143,7 @@ if _TYPE_CHECKING:
         Window,
         Windowed,
     )
+    from penstock.serdes.formats import Change, cloud_event, debezium, json_lines, maxwell
     from penstock.serdes.kafka import Serdes
     from penstock.serdes.registry import Avro, JsonSchema, Protobuf, SchemaRegistry
     from penstock.state.buffered import BufferedTransaction
@@ -189,6 +190,7 @@ __all__ = [
     "BuiltInDslStoreSuppliers",
     "CalendarWindows",
     "Cancellable",
+    "Change",
     "CloseOptions",
     "CogroupedKStream",
     "CommitError",
@@ -331,8 +333,12 @@ __all__ = [
     "WindowStoreSupplier",
     "Windowed",
     "Windows",
+    "cloud_event",
     "columnar",
     "consume",
+    "debezium",
+    "json_lines",
+    "maxwell",
     "open_store",
     "produce",
     "produce_columns",
@@ -418,6 +424,7 @@ _NAMES = {
     ),
     "figures.sensors": "Sensor StreamsMetrics",
     "serdes.kafka": "Serdes",
+    "serdes.formats": "Change cloud_event debezium json_lines maxwell",
     "serdes.registry": "Avro JsonSchema Protobuf SchemaRegistry",
     "state.buffered": "BufferedTransaction",
     "state.interface": "IsolationLevel StateStore StateStoreContext TopicPartition Transaction",

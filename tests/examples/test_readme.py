@@ -57,7 +57,7 @@ def test_the_program_of_the_readme_is_the_example():
 
 
 def test_there_are_snippets_with_and_without_spark():
-    assert (len(WITHOUT_SPARK), len(ON_SPARK)) == (6, 2)
+    assert (len(WITHOUT_SPARK), len(ON_SPARK)) == (7, 2)
 
 
 @pytest.mark.parametrize("snippet", WITHOUT_SPARK)

@@ -25,6 +25,8 @@ from penstock import (
     TimeWindows,
     Topology,
     ValueTransformerWithKey,
+    cloud_event,
+    debezium,
 )
 from penstock.plan import nodes
 from penstock.plan.aggregation import Aggregation
@@ -66,6 +68,8 @@ def streams(builder: StreamsBuilder) -> None:
     builder.add_state_store(Stores.key_value_store_builder(Stores.in_memory_key_value_store("rows"), str, int))
     numbers.process(Keeps, "rows", key=str, value=int).process_values(Keeps, value=int).to("fixed")
     numbers.to(lambda key, value: "chosen")
+    builder.stream("events", key=str, format=cloud_event(dict)).to("data")
+    builder.stream("changes", key=int, format=debezium(dict)).to("rows")
 
 
 def tables(builder: StreamsBuilder) -> None:
@@ -304,6 +308,9 @@ Peek: makes_one; function: peek; reads_columns: key, value
 SelectKey: method: select_key; changes_key; makes_one; keeps_columns: value; key: str; function: select_key;
     makes_key: select_key -> str; reads_columns: key, value
 Split: reads_columns: key, value
+Unwrap: not is_in_kafka_streams; keeps_columns: key; unpacks; value: json[dict]
+UnwrapRecord: method: format=; changes_key; not is_in_kafka_streams; keeps_columns: nothing; unpacks; key: int; value:
+    json[dict]
 Suppress: is_table; collapses_updates; store_advice: with_name("...") of Suppressed; not caches_updates; asks_old_of:
     WindowAggregate; hold: wait_ms 5, is_of_windows True, idle_advance_ms None; store: KTABLE-SUPPRESS-STATE-STORE-#;
     keeps: KeptUpdates, wait_ms 5, times_follow True; partition_key: windowed[str, 10]

@@ -28,6 +28,7 @@ from penstock import (
 from penstock.dsl.cogrouped import CogroupedKStream
 from penstock.dsl.kstream import KStream
 from penstock.dsl.ktable import KTable
+from penstock.serdes.formats.base import Format, Headers, Opened, Texts
 
 EXAMPLES: dict[str, Callable[[StreamsBuilder], None]] = {}
 """Topologies that read ``in`` and perhaps ``other``, whose keys are text and whose values are small numbers."""
@@ -925,3 +926,34 @@ def topics_and_partitions_by_choice(builder: StreamsBuilder) -> None:
     chosen.to(lambda key, value, context: "out" if context.offset % 3 else "aside")
     listed = chosen.map_values(lambda value: [value], value=list)
     listed.to("twice", partitioner=lambda topic, key, value, n: {0} if key else [])
+
+
+# --- envelopes -------------------------------------------------------------------------------------------------------
+
+
+class _Numbers(Format):
+    """Numbers, of which 0 has no row and 3 has two."""
+
+    def __init__(self, has_keys: bool) -> None:
+        super().__init__("numbers", dict)
+        self.has_keys = has_keys
+
+    def all(self, texts: Texts) -> Opened | None:
+        return None if {b"0", b"3"} & set(texts) else Opened([_row_of(text) for text in texts])
+
+    def one(self, text: bytes | None, headers: Headers) -> Texts:
+        return [] if text == b"0" else [_row_of(text)] * (2 if text == b"3" else 1)
+
+
+def _row_of(text: bytes | None) -> bytes | None:
+    return None if text is None else b'{"n":' + text + b"}"
+
+
+@example
+def unwrap(builder: StreamsBuilder) -> None:
+    builder.stream("in", format=_Numbers(False)).to("out")
+
+
+@example
+def unwrap_record(builder: StreamsBuilder) -> None:
+    builder.table("in", key=str, format=_Numbers(True), store="rows").to_stream().to("out")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from penstock.dsl.consumed import Consumed, OffsetReset, consumed_of
 from penstock.dsl.dataframes import taken
+from penstock.dsl.formats import check_rows, opened, refuse_frame
 from penstock.dsl.global_sources import GlobalSources
 from penstock.dsl.graph import K, V
 from penstock.dsl.kstream import KStream
@@ -22,6 +23,7 @@ from penstock.plan.functions import caller, check_topic
 from penstock.plan.sources import pattern_of
 from penstock.plan.timestamps import Timestamp, timestamp_of
 from penstock.plan.topology import Topology
+from penstock.serdes.formats.base import Format
 from penstock.values.durations import Duration
 
 if TYPE_CHECKING:
@@ -90,6 +92,8 @@ class StreamsBuilder(GlobalSources):
         offset_reset: OffsetReset | None = None,
         consumed: Consumed[Any, Any] | None = None,
         timestamp_unit: str | None = None,
+        *,
+        format: Format | None = None,
     ) -> KStream[Any, Any]: ...
 
     @overload
@@ -122,6 +126,7 @@ class StreamsBuilder(GlobalSources):
         partitions: int | None = None,
         trigger: Duration | None = None,
         headers: str | None = None,
+        format: Format | None = None,
     ) -> KStream[Any, Any]:
         """The records of one or more topics, or the rows of a streaming DataFrame, as a stream.
 
@@ -153,6 +158,9 @@ class StreamsBuilder(GlobalSources):
             trigger: how often rows of a DataFrame are looked for; by default as soon as the last ones are there.
             headers: the column of a DataFrame with the records' headers, an
                 ``array<struct<key: string, value: binary>>``; by default records have none.
+            format: what the values of the topic are envelopes around, in place of ``value``: ``debezium(Order)``,
+                ``maxwell(Order)``, ``cloud_event(Order)``, ``json_lines(Order)``. ``timestamp`` then names a field of
+                the rows.
 
         Of a DataFrame ``key``, ``value`` and ``timestamp`` name columns, as for :func:`penstock.write`; several columns
         are a key together, which functions get as a dict. ``value`` may also be the type that whole rows are read as.
@@ -177,6 +185,9 @@ class StreamsBuilder(GlobalSources):
         for one in topics:
             check_topic(one, "the topic of stream")
         topics = tuple(dict.fromkeys(topics))  # as in Kafka Streams, one that is named twice is read once
+        refuse_frame("stream", frame, format)
+        if format is not None:
+            return KStream._of(opened("stream", self._graph, topics, pattern, read, format))
         values = read.value or DEFAULT_VALUE
         node = nodes.StreamSource(
             name=self._graph.names.node(names.SOURCE, read.name),
@@ -261,6 +272,8 @@ class StreamsBuilder(GlobalSources):
         offset_reset: OffsetReset | None = None,
         consumed: Consumed[Any, Any] | None = None,
         timestamp_unit: str | None = None,
+        *,
+        format: Format | None = None,
     ) -> KTable[Any, Any]: ...
 
     @overload
@@ -297,6 +310,7 @@ class StreamsBuilder(GlobalSources):
         partitions: int | None = None,
         trigger: Duration | None = None,
         headers: str | None = None,
+        format: Format | None = None,
     ) -> KTable[Any, Any]:
         """The records of a topic as a table: each is the newest value of its key, a null value deletes it.
 
@@ -306,6 +320,9 @@ class StreamsBuilder(GlobalSources):
         The table has a store when it is given a name for one, or when a later step needs it. Types that its
         ``Materialized`` has are those of the topic. With ``offset_reset`` it begins as ``stream`` says, and as there a
         ``Consumed`` may say how the topic is read.
+
+        Change data is a table with ``format=debezium(Order)`` or ``format=maxwell(Order)``, in place of ``value``.
+        Unless ``key=bytes``, keys lose their envelopes, and the table is repartitioned by the new ones.
 
         Raises:
             TopologyError: ``key`` or ``value`` is one type and that of the ``Materialized`` another, or something was
@@ -320,14 +337,17 @@ class StreamsBuilder(GlobalSources):
         read = consumed_of("table", consumed, key, value, timestamp, name, offset_reset, timestamp_unit)
         check_topic(topic, "the topic of table", "a table is made of one topic")
         graph = self._graph
+        refuse_frame("table", frame, format)
+        if format is not None:
+            check_rows("table", format)
+            return KStream._of(opened("table", graph, (topic,), None, read, format)).to_table(materialized=given)
         keys, values = table_types("table", read, given)
         spec = graph.store(given, f"{topic}-", key=keys, value=values)
-        source = graph.names.suffixed(read.name, "-source", names.SOURCE)
         node = nodes.TableSource(
+            source_name=graph.names.suffixed(read.name, "-source", names.SOURCE),  # takes its number first
             name=graph.names.node(names.TABLE_SOURCE, read.name),
             where=caller(),
             topic=topic,
-            source_name=source,
             key=keys,
             value=values,
             store=spec,

@@ -27,10 +27,8 @@ def lower(lowering: Lowering) -> Operator:
 
 def _left_out(at: Lowering) -> LeftOut | None:
     """Return what looks at the values of a source that steps decode, and whose type steps write again."""
-    node, value = at.part.node, at.part.node.types[1]
-    if not node.is_source or "value" not in at.decodes or not value.leaves_out or value not in at.made:
-        return None
-    return LeftOut(", ".join(map(repr, at.part.topics)), node.where)
+    node = at.part.node
+    return stateless.left_out(at, node.types[1], at.part.topics) if node.is_source else None
 
 
 def sink(node: nodes.Sink | nodes.Repartition, at: Lowering) -> Sink:
@@ -51,6 +49,8 @@ LOWER: dict[type[Node], Callable[..., Operator]] = {
     nodes.Merge: stateless.pass_through,
     nodes.Split: stateless.split,
     nodes.Branch: stateless.branch,
+    nodes.Unwrap: stateless.unwrap,
+    nodes.UnwrapRecord: stateless.unwrap,
     nodes.Repartition: stateless.repartition,
     nodes.TableSource: tables.table_source,
     nodes.ToTable: tables.table_source,

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from penstock.engine.lowering.lowering import Lowering
 from penstock.ops.core.operator import Operator, PassThrough
 from penstock.ops.stateless.filter import Filter
 from penstock.ops.stateless.flat_map import FlatMap
+from penstock.ops.stateless.left_out import LeftOut
 from penstock.ops.stateless.map import Map, MapValues, SelectKey
 from penstock.ops.stateless.peek import Peek
 from penstock.ops.stateless.repartition import KeyFilter
 from penstock.ops.stateless.split import Branch, Split
+from penstock.ops.stateless.unwrap import Unwrap
 from penstock.plan import nodes
 from penstock.plan.node import Node
+from penstock.serdes import Serde
 
 
 def filter_(node: nodes.Filter, at: Lowering) -> Operator:
@@ -56,3 +61,15 @@ def branch(node: nodes.Branch, at: Lowering) -> Operator:
 
 def repartition(node: nodes.Repartition, at: Lowering) -> Operator:
     return KeyFilter(at.name, at.context, node in at.facts.keeps_null_keys)
+
+
+def unwrap(node: nodes.Unwrap, at: Lowering) -> Operator:
+    looks = left_out(at, node.value, node.parent.topics)
+    return Unwrap(at.name, at.context, node.format, node.key, node.value, node.row_time, at.decodes, looks)
+
+
+def left_out(at: Lowering, value: Serde, topics: Iterable[str]) -> LeftOut | None:
+    """Return what looks at values that steps decode, and whose type steps write again."""
+    if "value" not in at.decodes or not value.leaves_out or value not in at.made:
+        return None
+    return LeftOut(", ".join(map(repr, topics)), at.part.node.where)

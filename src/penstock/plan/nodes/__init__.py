@@ -42,6 +42,8 @@ from penstock.plan.nodes.stateless import Merge as Merge
 from penstock.plan.nodes.stateless import Peek as Peek
 from penstock.plan.nodes.stateless import SelectKey as SelectKey
 from penstock.plan.nodes.stateless import Split as Split
+from penstock.plan.nodes.stateless import Unwrap as Unwrap
+from penstock.plan.nodes.stateless import UnwrapRecord as UnwrapRecord
 from penstock.plan.nodes.suppress import Suppress as Suppress
 from penstock.plan.nodes.tables import TableFilter as TableFilter
 from penstock.plan.nodes.tables import TableGroupBy as TableGroupBy

@@ -9,7 +9,9 @@ from penstock.plan.columns import BOTH, KEY, NEITHER, VALUE, Columns
 from penstock.plan.functions import Maker, UserFunction
 from penstock.plan.node import Node
 from penstock.plan.nodes.mapped import MapsRecords, MapsValues
+from penstock.plan.timestamps import Extractor
 from penstock.serdes import Serde
+from penstock.serdes.formats.base import Format
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -118,3 +120,28 @@ class Split(Node):
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Branch(Node):
     index: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Unwrap(Node):
+    """Takes the rows out of their envelopes."""
+
+    format: Format
+    value: Serde
+    row_time: Extractor | None = None
+    """The source of the times of rows, where one envelope has several."""
+
+    is_in_kafka_streams: ClassVar[bool] = False
+    unpacks: ClassVar[bool] = True
+    keeps_columns: ClassVar[Columns] = KEY
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class UnwrapRecord(Unwrap):
+    """Takes the keys out of their envelopes, too."""
+
+    key: Serde
+
+    method: ClassVar[str] = "format="
+    changes_key: ClassVar[bool] = True
+    keeps_columns: ClassVar[Columns] = NEITHER

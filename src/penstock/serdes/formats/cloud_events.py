@@ -1,0 +1,86 @@
+"""CloudEvents in Kafka: the whole event as JSON (structured), or its attributes in headers (binary)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw, UnsetType
+
+from penstock.messages import show
+from penstock.serdes.formats.base import Format, Headers, Opened, Texts, field_of
+
+_NEEDED = ("specversion", "id", "source", "type")
+_IN_HEADERS = "ce_specversion"
+_TIME = "ce_time"
+
+
+def cloud_event(row: Any, event_time: bool = False) -> Format:
+    """The format of CloudEvents, for ``format=`` of ``stream`` and ``table``: values are the events' ``data``.
+
+    An event is JSON as a whole, or has its attributes in the record's headers (``ce_id``, ``ce_type``, ...), and its
+    data as the value. An event without data is null. What is no event, or has data in another format than JSON, goes
+    the ``on_error`` way. Keys stay as they are.
+
+    Args:
+        row: the type of the data: dict, a dataclass, a ``msgspec.Struct``, a schema.
+        event_time: whether a record's time is the event's ``time``. By default, and if an event has none, it is the one
+            that the record carries.
+
+    Raises:
+        ConfigError: an argument is wrong.
+
+    >>> from penstock import StreamsBuilder
+    >>> from penstock.testing import TopologyTestDriver
+    >>> builder = StreamsBuilder()
+    >>> builder.stream("events", format=cloud_event(dict, event_time=True)).to("out")
+    >>> driver = TopologyTestDriver(builder.build())
+    >>> event = {"specversion": "1.0", "id": "1", "source": "/shop", "type": "order", "time": "1970-01-01T00:00:05Z"}
+    >>> driver.pipe_input("events", "a", event | {"data": {"cents": 250}})
+    >>> [record[:3] for record in driver.read_output("out")]
+    [('a', {'cents': 250}, 5000)]
+    """
+    return CloudEvent("cloud_event", row, event_time=event_time)
+
+
+class _Event(msgspec.Struct):
+    specversion: Any = None
+    id: Any = None
+    source: Any = None
+    type: Any = None
+    data: Raw = Raw(b"null")
+    data_base64: str | UnsetType = msgspec.UNSET
+
+
+class CloudEvent(Format):
+    """See ``cloud_event``."""
+
+    reads_headers = True
+    hint = "format=cloud_event reads events with the fields specversion, id, source and type, or headers ce_..."
+
+    def all(self, texts: Texts) -> Opened | None:
+        return None if None in texts else Opened([self._data(text) for text in texts])  # type: ignore[arg-type]
+
+    def one(self, text: bytes | None, headers: Headers) -> Texts:
+        return [text if text is None or _IN_HEADERS in headers else self._data(text)]
+
+    def _data(self, text: bytes) -> bytes | None:
+        event = self.opened(text, _Event)
+        missing = [name for name in _NEEDED if not isinstance(getattr(event, name), str)]
+        if missing:
+            raise self.wrong(
+                f"the value has no {', '.join(map(repr, missing))}, so it is no event; got {show(text, 80)}"
+            )
+        if event.data_base64 is not msgspec.UNSET:
+            raise self.wrong("the event has its data in 'data_base64', which is not JSON; read the topic as value=dict")
+        data = bytes(event.data)
+        return None if data == b"null" else data
+
+    def row(self, value: Any, headers: Headers) -> Any:
+        return value if _IN_HEADERS in headers else field_of(value, "data")
+
+    def time(self, value: Any, headers: Headers) -> Any:
+        if _IN_HEADERS not in headers:
+            return field_of(value, "time")
+        given = headers.get(_TIME)
+        return None if given is None else given.decode(errors="replace")

@@ -1,0 +1,213 @@
+"""Change data as Debezium writes it: ``before``, ``after`` and ``op``, with their schema or without."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from penstock.errors import ConfigError
+from penstock.messages import show
+from penstock.serdes.base import Serde
+from penstock.serdes.formats.base import Format, Headers, Opened, Texts, field_of, flag
+from penstock.serdes.json import JsonSerde
+from penstock.values.decoding import json_decoder
+
+T = TypeVar("T")
+
+_ROWS = frozenset("cru")
+"""The operations after which there is a row: create, read by a snapshot, update."""
+_DELETE = "d"
+_NOTHING = Raw(b"")
+_MISSING = frozenset((b"", b"null"))
+_OTHERS = {
+    "t": "a truncate of the whole table, which says nothing of single keys: set skipped.operations=t in the connector, "
+    "as it is by default, and begin with an empty table after a truncate",
+    "m": "a message of the database's log, not a change of a row: write such messages into a topic of their own",
+}
+
+
+class Change(msgspec.Struct, Generic[T], frozen=True):
+    """One change of a row in a database, as ``debezium(Order, changes=True)`` gives it.
+
+    >>> Change(op="c", after={"id": 1})
+    Change(op='c', before=None, after={'id': 1}, ts_ms=None)
+    """
+
+    op: str
+    """``c`` for a new row, ``u`` for an update, ``d`` for a deletion, ``r`` for a row that a snapshot read."""
+    before: T | None = None
+    """The row before, as far as the database tells it."""
+    after: T | None = None
+    """The row after the change; None after a deletion."""
+    ts_ms: int | None = None
+    """When the connector saw the change, in milliseconds since 1970."""
+
+
+def debezium(
+    row: Any,
+    envelope: Serde | None = None,
+    keys: Serde | None = None,
+    event_time: bool = False,
+    changes: bool = False,
+) -> Format:
+    """The format of change data that Debezium writes, for ``format=`` of ``table`` and ``stream``.
+
+    A row that was created, updated or read by a snapshot is a value; a deletion and its tombstone are null. A truncate,
+    and what is no such envelope, goes the ``on_error`` way. Envelopes and keys may have their schema with them
+    (``schemas.enable``) or not.
+
+    Keys lose their envelope, too. If ``key`` is ``str``, ``int`` or ``float``, it is the only field of the key; if it
+    is a class or dict, the fields together. With ``key=bytes`` keys stay as they are.
+
+    Args:
+        row: the type of the rows: dict, a dataclass, a ``msgspec.Struct``, a schema.
+        envelope: the serde of the values if they are not JSON: ``Avro("shop.orders-value")``.
+        keys: the serde of the keys if they are not JSON: ``Avro("shop.orders-key")``.
+        event_time: whether a record's time is the one at which the database made the change (``source.ts_ms``). By
+            default it is the one that the record carries.
+        changes: whether values are :class:`Change` objects with the row before and after and the operation, for a
+            stream. Tombstones are left out then.
+
+    Raises:
+        ConfigError: an argument is wrong.
+
+    >>> from penstock import StreamsBuilder
+    >>> from penstock.testing import TopologyTestDriver
+    >>> builder = StreamsBuilder()
+    >>> orders = builder.table("orders", key=int, format=debezium(dict))
+    >>> orders.to_stream().to("out")
+    >>> driver = TopologyTestDriver(builder.build())
+    >>> driver.pipe_input("orders", {"id": 7}, {"op": "c", "before": None, "after": {"id": 7, "cents": 250}})
+    >>> driver.pipe_input("orders", {"id": 7}, {"op": "d", "before": {"id": 7, "cents": 250}, "after": None})
+    >>> [(record.key, record.value) for record in driver.read_output("out")]
+    [(7, {'id': 7, 'cents': 250}), (7, None)]
+    """
+    made = _Changes if flag("debezium", "changes", changes) else Debezium
+    return made(row, envelope, keys, event_time)
+
+
+class _Payload(msgspec.Struct):
+    op: str | None = None
+    before: Raw = _NOTHING
+    after: Raw = _NOTHING
+
+
+class _Envelope(_Payload):
+    payload: _Payload | UnsetType | None = UNSET
+
+
+class _Wrapped(msgspec.Struct):
+    """Any envelope with a schema."""
+
+    schema: Raw | UnsetType = UNSET
+    payload: Raw = _NOTHING
+
+
+_op, _after, _payload = attrgetter("op"), attrgetter("after"), attrgetter("payload")
+
+
+class Debezium(Format):
+    """See ``debezium``."""
+
+    has_keys = True
+    hint = "format=debezium reads changes with the fields op, before and after; leave it out for a topic of plain rows"
+
+    def __init__(self, row: Any, envelope: Any, keys: Any, event_time: Any):
+        super().__init__("debezium", row, envelope, event_time, keys)
+
+    def all(self, texts: Texts) -> Opened | None:
+        decode = json_decoder(_Envelope).decode
+        if None in texts:
+            found: list[Any] = [_TOMBSTONE if text is None else decode(text) for text in texts]
+        else:
+            found = list(map(decode, texts))  # type: ignore[arg-type]
+        with_schema = set(map(type, map(_payload, found))) - {UnsetType}
+        if with_schema:
+            found = [_payload_of(one) for one in found]
+        ops = list(map(_op, found))
+        rows: Texts = list(map(bytes, map(_after, found)))
+        different = set(ops) - _ROWS
+        if different:
+            if not different <= {_DELETE}:
+                return None
+            rows = [None if op == _DELETE else row for op, row in zip(ops, rows, strict=True)]
+        return None if not _MISSING.isdisjoint(rows) else Opened(rows)
+
+    def one(self, text: bytes | None, headers: Headers) -> Texts:
+        change = None if text is None else self.change(text)
+        return [None if change is None or change.op == _DELETE else bytes(change.after)]
+
+    def change(self, text: bytes) -> _Payload | None:
+        """The change in one envelope, None for a tombstone; an error if it is none of a row."""
+        opened: _Payload = _payload_of(self.opened(text, _Envelope))
+        if opened is _TOMBSTONE:
+            return None
+        if opened.op is None:
+            raise self.wrong(f"the value has no field 'op', so it is no change; got {show(text, 80)}")
+        if opened.op in _OTHERS:
+            raise self.wrong(f"the change has op {opened.op!r}, {_OTHERS[opened.op]}")
+        if opened.op not in _ROWS | {_DELETE}:
+            raise self.wrong(f"the change has the unknown op {opened.op!r}; expected c, u, d or r")
+        if opened.op in _ROWS and bytes(opened.after) in _MISSING:
+            raise self.wrong(f"the change has op {opened.op!r}, but no row in 'after'; got {show(text, 80)}")
+        return opened
+
+    def key(self, text: bytes) -> bytes:
+        wrapped = json_decoder(_Wrapped).decode(text)
+        return text if wrapped.schema is UNSET or not bytes(wrapped.payload) else bytes(wrapped.payload)
+
+    def row(self, value: Any, headers: Headers) -> Any:
+        change = _plain(value)
+        return field_of(change, "after") or field_of(change, "before")
+
+    def time(self, value: Any, headers: Headers) -> Any:
+        change = _plain(value)
+        found = field_of(change, "source", "ts_ms")
+        return field_of(change, "ts_ms") if found is None else found
+
+
+_TOMBSTONE = _Payload(_DELETE)
+"""Stands for a null."""
+
+
+def _payload_of(envelope: Any) -> Any:
+    """The change in an envelope, without its schema."""
+    found = getattr(envelope, "payload", UNSET)
+    return envelope if found is UNSET else _TOMBSTONE if found is None else found
+
+
+def _plain(value: Any) -> Any:
+    """The change in a decoded envelope, without its schema."""
+    return value["payload"] if isinstance(value, dict) and "payload" in value else value
+
+
+class _Changes(Debezium):
+    """Gives the changes themselves."""
+
+    only_streams = True
+
+    def __init__(self, row: Any, envelope: Any, keys: Any, event_time: Any):
+        super().__init__(row, envelope, keys, event_time)
+        if type(self.value) is not JsonSerde:
+            raise ConfigError(f"debezium(..., changes=True) takes a class of rows, or dict; got {show(row)}")
+        of_row: Any = self.value.type
+        self.value = JsonSerde(Change[of_row], unknown_fields="ignore")
+
+    def all(self, texts: Texts) -> Opened | None:
+        kept = None if None not in texts else [row for row, text in enumerate(texts) if text is not None]
+        present = texts if kept is None else [texts[row] for row in kept]
+        decode = json_decoder(_Envelope).decode
+        found: list[Any] = list(map(decode, present))  # type: ignore[arg-type]
+        has_schema = set(map(type, map(_payload, found))) != {UnsetType}
+        if has_schema or not set(map(_op, found)) <= _ROWS | {_DELETE}:
+            return None
+        return Opened(present, kept)
+
+    def one(self, text: bytes | None, headers: Headers) -> Texts:
+        if text is None or self.change(text) is None:
+            return []
+        payload = bytes(json_decoder(_Wrapped).decode(text).payload)
+        return [payload or text]
