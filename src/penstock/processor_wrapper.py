@@ -36,7 +36,7 @@ class ProcessorWrapper:
         """Called once, with the settings of the application."""
 
     def wrap_processor_supplier(self, processor_name: str, supplier: ProcessorSupplier) -> Any:
-        """What makes the processors of a step: the supplier itself, or one that wraps what it makes.
+        """Return the supplier of a step's processors: the given one, or one that wraps its processors.
 
         The stores of the supplier that is returned are added to the topology, and connected with the step.
         """

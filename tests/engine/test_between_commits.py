@@ -290,7 +290,7 @@ def test_nobody_else_can_enter_the_folder_of_sockets(tmp_path: Path, monkeypatch
     folder = folder_of_sockets()
     assert folder.stat().st_mode & 0o777 == 0o700
     folder.chmod(0o755)
-    with pytest.raises(ConfigError, match="must be a folder of your own that nobody else can enter"):
+    with pytest.raises(ConfigError, match="must be a folder of your own that no other user can enter"):
         folder_of_sockets()
 
 

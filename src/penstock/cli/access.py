@@ -34,7 +34,7 @@ class Access(NamedTuple):
 
     @property
     def is_for_this_machine(self) -> bool:
-        """Whether everybody on this machine may read, and nobody else."""
+        """Whether all users of this machine may read, and no other machine."""
         return self.token is None and is_local(self.host)
 
     @property

@@ -251,7 +251,7 @@ class _Answers:
 
     @property
     def page(self) -> str:
-        """Where the page will be; empty if there is none."""
+        """The address of the page; empty without a page."""
         kept = self.ports.page
         return "" if kept is None else url_of(self.access.host, kept.getsockname()[1])
 

@@ -243,7 +243,7 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
 
         The records pass through a topic of the program's own, ``<application id>-<name>-sink``, so a commit counts
         first, and the sink gets it afterwards, also after a crash. The sink keeps a number with its rows, by which
-        Penstock knows what it has. The program's process does it, on every engine.
+        Penstock sees how far it is. The program's process feeds the sink, on every engine.
 
         Args:
             sink: a sink of your own (``penstock.sinks.Sink``), or a ready one of ``penstock.sinks``.
@@ -258,7 +258,7 @@ class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
                 with ``SinkError``.
             keep: how long records stay in the topic that the sink has, so that it can get them again when it was
                 restored from an older copy.
-            missing: what to do when the sink lacks records that are gone: ``"stop"`` the program, or ``"skip"`` them.
+            missing: the choice when the sink lacks records that are gone: ``"stop"`` the program, or ``"skip"`` them.
 
         Raises:
             TopologyError: an argument cannot be meant.

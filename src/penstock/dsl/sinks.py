@@ -38,7 +38,7 @@ class Wanted:
     sink: Any
     name: Any
     columns: tuple[Any, Any, Any]
-    """What the columns of keys, values and times are called."""
+    """The names of the columns of keys, values and times."""
     limits: Limits
     is_table: bool = False
 

@@ -125,7 +125,7 @@ def _node(
 
 
 def _facts(supplier: Supplier | StoreSupplier, windows: JoinWindows) -> dict[str, Any]:
-    """What a supplier tells of a side's store, which must be what the join's windows need, as in Kafka Streams."""
+    """The facts of a side's store by its supplier; they must fit the join's windows, as in Kafka Streams."""
     told = facts_of(supplier)
     size, retention = windows.size_ms, windows.size_ms + windows.grace_period_ms
     if (told["window_size"], told["retention"]) != (size, retention):

@@ -1,1 +1,1 @@
-"""What an application counts: metrics and lost records."""
+"""The counts of an application: metrics and lost records."""

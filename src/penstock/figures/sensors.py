@@ -34,7 +34,7 @@ _NAME = re.compile(r"[A-Za-z0-9._ -]+")
 class Sensor(KafkaNames, telling=False):
     """Records values, from which its figures are made; see :class:`StreamsMetrics`.
 
-    What a processor records counts once, whatever is killed: figures belong to the commit of the record.
+    A recorded value counts once, whatever is killed: figures belong to the commit of the record.
 
     >>> from penstock.testing import MockProcessorContext
     >>> context = MockProcessorContext()
@@ -166,7 +166,7 @@ class StreamsMetrics(KafkaNames):
         Args:
             scope: the group is ``stream-<scope>-metrics``, and a tag ``<scope>-id``.
             entity: the value of that tag.
-            operation: what is counted.
+            operation: the name of the counted operation.
             recording_level: as for ``add_sensor``.
             tags: further tags.
         """

@@ -21,7 +21,7 @@ _OWN = ("group.id", "transactional.id", "enable.idempotence", "isolation.level",
 
 
 _PORT = re.compile(r"^(?:[^:]*|\[.*\]):([^:]*)$")
-"""What follows a name, or an address of version 6 in brackets. Without a port librdkafka takes 9092."""
+"""The port behind a name, or behind an address of version 6 in brackets. Without one librdkafka takes 9092."""
 
 
 class Kafka:

@@ -1,8 +1,8 @@
 """DataFrames that come into a topology, and tables and sinks that its results go into: what the steps know of them.
 
 To the plan each is an ordinary topic. Its name in the log begins with the application's id, so that no two programs
-share it. The DataFrame and the sink themselves, and the options of a table, among which secrets may be, stay in the
-process in which they were given: they never travel to slots, and nothing writes them down.
+share it. The DataFrame, the sink, and the options of a table stay in the process that got them. They may hold
+secrets, so they never travel to slots, and nothing writes them down.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class StoreSpec:
     supplier: Any = None
     """Creates stores of a user's own kind; None for Penstock's."""
     headers: str | None = None
-    """Whether rows have headers: ``ROWS`` if they keep those that are put, ``NONE_KEPT`` if they show none, as the
+    """Whether rows have headers: ``ROWS`` if they keep the headers of a put, ``NONE_KEPT`` if they show none, as the
     stores of tables do; None without headers."""
     is_chosen: bool = False
     """Whether the user said whether it is in memory; otherwise ``suppliers`` and settings say it."""

@@ -190,8 +190,8 @@ def checked_builder(builder: Any, known: dict[str, Any], what: str) -> StoreSpec
     if spec is None:
         raise TopologyError(
             f"{what} at {caller()} takes the builder of a store, such as Stores.key_value_store_builder("
-            "Stores.persistent_key_value_store('counts'), str, int), or an object with a name whose build() or get() "
-            f"returns a store of your own; got {builder!r} of type {type(builder).__name__}"
+            f"Stores.persistent_key_value_store('counts'), str, int); got {builder!r}, a {type(builder).__name__}. "
+            "For a store of your own give an object with a name whose build() or get() returns the store"
         )
     if known.setdefault(spec.name, builder) != builder:
         raise TopologyError(

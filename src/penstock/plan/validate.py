@@ -148,7 +148,7 @@ def _known_stores(declared: Sequence[Node], facts: TableFacts) -> None:
             if name in tables and (not tables[name].is_table or tables[name].collapses_updates):
                 raise TopologyError(
                     f"the processor {node.name} at {node.where} is connected to the store {name!r}, which the step at "
-                    f"{tables[name].where} keeps for itself; processors have the stores of tables, and those that are "
+                    f"{tables[name].where} keeps for itself; processors have the stores of tables, and stores that are "
                     "added with add_state_store(...)"
                 )
             if name not in tables and name not in facts.added:

@@ -111,7 +111,7 @@ def record_of(key: Any, value: Any, timestamp: int, headers: Headers) -> Record:
     """
     if timestamp < 0:
         raise StoreError(
-            f"the row of key {show(key)} has no timestamp ({timestamp}), and so is no record: it was put without one. "
+            f"the row of key {show(key)} has no timestamp ({timestamp}), so it is no record: it was put without one. "
             "Ask for its value alone, with a KeyQuery or a WindowKeyQuery"
         )
     return Record(key, value, timestamp, headers)

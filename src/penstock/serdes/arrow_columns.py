@@ -21,7 +21,7 @@ NO_TIME = -1
 TIME = pa.timestamp("ms", tz="UTC")
 
 WINDOW = ("window_start", "window_end")
-"""The columns of a windowed key besides the key."""
+"""The columns of a windowed key apart from the key."""
 
 
 def column_type(serde: Serde) -> Any:

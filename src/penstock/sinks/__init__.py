@@ -1,4 +1,4 @@
-"""Sinks: where the results of a program go besides topics, each record exactly once.
+"""Sinks: databases, files and services that get the results of a program, each record exactly once.
 
 ``to_sink`` of streams and tables takes one. A sink of your own is a :class:`Sink`, which opens a :class:`SinkWriter`
 for each partition; ready ones are here, too.

@@ -1,4 +1,4 @@
-"""What a sink has to do: open a writer for each partition, keep a number with the rows, and say it again."""
+"""The protocol of sinks: open a writer for each partition, keep a number with the rows, and say it again."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class SinkPartition:
         """
         if topic_id != self.topic_id:
             raise SinkError(
-                f"the sink has rows of another topic under {self.id!r}: the log or the topic was made anew since, and "
-                "its records would come twice. Empty the sink's table and remove its row in penstock_sinks to begin "
-                "again, or start the program under another application id"
+                f"the sink has rows of another topic under {self.id!r}: the log or the topic was removed and created "
+                "again, and its records would come twice. Empty the sink's table and remove its row in "
+                "penstock_sinks to begin again, or start the program under another application id"
             )
 
 

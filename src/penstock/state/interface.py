@@ -101,7 +101,7 @@ class StateStoreContext:
         self.restore_callbacks: dict[str, RestoreCallback] = {}
         """By the names of stores."""
         self.change_logs: dict[str, RestoreCallback] = {}
-        """What logs the changes of stores that do so themselves, by their names."""
+        """The functions by which stores log their changes, by the names of the stores."""
 
     @property
     def partition(self) -> int:

@@ -349,7 +349,7 @@ class VersionedBytesStore(KeyValueStore[bytes, bytes], TimestampedBytesStore):
     """A versioned store of bytes, as a supplier of your own gives it (KIP-914). ``VersionedKeyValueStore[bytes,
     bytes]`` is the other form, whose reads give ``VersionedRecord``s.
 
-    What it returns has 8 bytes of timestamp, big endian, before the value.
+    Its results have 8 bytes of timestamp, big endian, before the value.
 
     >>> class Prices(VersionedBytesStore):
     ...     "Has put, get and delete, and the methods of every store."

@@ -1,4 +1,4 @@
-"""What a ``MockProcessorContext`` keeps of a processor."""
+"""The records of a ``MockProcessorContext`` about a processor."""
 
 from __future__ import annotations
 

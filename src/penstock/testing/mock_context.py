@@ -142,7 +142,7 @@ class MockProcessorContext(KafkaNames):
         """A store that was added.
 
         Raises:
-            ProcessingError: there is none of this name.
+            ProcessingError: no store has this name.
         """
         if name not in self._stores and any(builder.name == name for builder in self._builders):
             self._stores |= _made(self._builders)
@@ -177,7 +177,7 @@ class MockProcessorContext(KafkaNames):
             self._stores[store.name] = store
 
     def forwarded(self, child_name: str | None = None) -> list[CapturedForward]:
-        """What was forwarded so far; with a name, to that step, which gets what is for all steps as well."""
+        """The records forwarded so far; with a name, those to that step or to all steps."""
         return [one for one in self._forwards if child_name is None or one.child_name in (None, child_name)]
 
     def reset_forwards(self) -> None:

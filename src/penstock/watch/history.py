@@ -106,7 +106,7 @@ class History:
         return max(newest.read - before.read, 0) / seconds, rates
 
     def _before(self, since: float) -> Seen:
-        """The last commit before a time; the first one seen if there is none."""
+        """The last commit before a time; the first one seen if that is older than all."""
         seen = list(self._seen)
         return seen[max(bisect_left([one.at for one in seen], since) - 1, 0)]
 

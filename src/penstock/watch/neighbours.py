@@ -89,7 +89,7 @@ class Neighbours:
         return self._known[folder.name]
 
     def page(self, name: str) -> tuple[Served, ApplicationStores]:
-        """The page of another application; raises ``ConfigError`` if there is none."""
+        """The page of another application; raises ``ConfigError`` if it has no page."""
         listed = [one["address"] for one in self.listing()]
         if self._page is None or self._log is None or f"/applications/{name}/" not in listed:
             raise ConfigError(f"there is no page of an application {name!r} here")

@@ -89,7 +89,7 @@ def _served(
     """The page of one application.
 
     Args:
-        is_first: whether the server is that application's, and so has the pages of the others.
+        is_first: whether the server belongs to this application; then it has the pages of the others, too.
     """
     health = HealthCheck(stores, log, state)
     served = app(stores, health)
@@ -183,7 +183,7 @@ class Page:
         return json_answer(self._application.letters(limit_of(request, 20, _MOST_ROWS)))
 
     def why(self, request: Request) -> Response:
-        """What became of a key's records in a step.
+        """The fate of a key's records in a step.
 
         A replay runs the program's functions, so pages of other sites must not cause one. They cannot send the header
         that this requires.

@@ -23,7 +23,7 @@ _NICE = 5
 
 
 class Replays:
-    """Replays the records of a program's topics to tell what became of a key's records.
+    """Replays the records of a program's topics to tell the fate of a key's records.
 
     The program is loaded and run in a process of its own, which writes nothing. One replay runs at a time.
 
@@ -41,7 +41,7 @@ class Replays:
         self._process: subprocess.Popen[bytes] | None = None
 
     def of(self, node: str, key: str, records: int) -> dict[str, Any]:
-        """Return a key's windows in a step, and its records with what became of each.
+        """Return a key's windows in a step, and its records with the fate of each.
 
         Args:
             node: the step.

@@ -204,7 +204,7 @@ def test_what_is_no_store_and_no_builder_is_refused():
     class Named:
         name = "own"
 
-    with pytest.raises(TopologyError, match=r"or an object with a name whose build\(\) or get\(\)"):
+    with pytest.raises(TopologyError, match=r"give an object with a name whose build\(\) or get\(\)"):
         StreamsBuilder().add_state_store(Named())
     topology = processed(type("Three", (), {"name": "own", "get": lambda self: 3})(), lambda store, record: 1)
     with pytest.raises(ConfigError, match=r"gave 3. It must be of a class that extends penstock.StateStore"):

@@ -84,7 +84,7 @@ class SparkStages:
     def _small_batches(self) -> Iterator[None]:
         """Let Spark pass few blocks to Python at once: by default 64 MB, of which a worker holds two.
 
-        A limit that is set stays: it is the user's, or that of another batch in the same session.
+        A limit that is set stays: the user or another batch in the same session has set it.
         """
         conf, name = self._spark.conf, "spark.sql.execution.arrow.maxBytesPerBatch"
         if conf.get(name, None) is not None:

@@ -346,7 +346,7 @@ class CommitLoop:
         return is_seen and self._interval > 0 and self._ends is None and coordinator.works_in_parts()
 
     def _hurries(self) -> bool:
-        """Return whether the commit is due before its time: the loop is to stop or to pause, or a caller waits."""
+        """Return whether the commit is due before its time: the loop must stop or pause, or a caller waits."""
         return self._is_stopping or self.is_paused or bool(self._asked)
 
     def _more(self, due: float, attempt: AttemptInParts) -> More | None:

@@ -19,7 +19,7 @@ MOST_SECONDS = 0.1
 
 _FORGETS = 1.1
 """By how much more than the cheapest commit so far each further one may cost, so that one cheap commit does not count
-for ever.
+forever.
 """
 
 

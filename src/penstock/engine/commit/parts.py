@@ -26,7 +26,7 @@ from penstock.plan.physical import SubTopology
 
 
 class More(NamedTuple):
-    """What the next part is about."""
+    """The subject of the next part."""
 
     ends: Ends
     """The offsets up to which to read."""

@@ -1,4 +1,4 @@
-"""What the driver tells a Spark task of a micro-batch, and what the task answers. Both travel as JSON."""
+"""The orders of the driver to a Spark task of a micro-batch, and the task's answers. Both travel as JSON."""
 
 from __future__ import annotations
 

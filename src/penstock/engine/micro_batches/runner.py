@@ -99,7 +99,7 @@ class MicroBatches(StageRunner):
         """Release what is kept on Spark.
 
         Args:
-            host_goes_on: whether Spark goes on without the application.
+            host_goes_on: whether Spark's session stays after the application.
         """
         if host_goes_on:
             self._jobs.close()

@@ -40,7 +40,7 @@ class Standbys:
                 self._suspend(self._at.pop(place), SuspendReason.MIGRATED)
 
     def suspend(self, is_promoted: Callable[[str], bool] = lambda task: False) -> None:
-        """Tell the listener that no copy follows any more, because the slots have ended.
+        """Tell the listener that no copy follows now, because the slots have ended.
 
         Args:
             is_promoted: returns whether a task is now on the machine of its copy.

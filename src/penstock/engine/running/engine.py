@@ -44,7 +44,7 @@ class Sessions(StageRunner, Protocol):
 
 
 class Job(NamedTuple):
-    """What an engine runs.
+    """The work of an engine.
 
     Attributes:
         program: the program, packed by ``shipping``.
@@ -72,7 +72,7 @@ class Engine(Protocol):
 
     @property
     def attempts(self) -> type[Attempt]:
-        """What makes attempts at commits."""
+        """The maker of attempts at commits."""
 
     def begin(self) -> None:
         """Start in the background what takes long."""
@@ -122,7 +122,7 @@ class SlotEngine(ABC):
         """Return a host of slots that run a program, packed by ``shipping``.
 
         Args:
-            about: what it is, for those who look at the engine.
+            about: a description of the program, for people who look at the engine.
         """
 
     def sessions(self, job: Job, restores: Restores) -> SlotSessions:

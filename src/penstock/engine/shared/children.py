@@ -37,7 +37,7 @@ class Child(msgspec.Struct, frozen=True, kw_only=True):
         error: why it has failed, or why it is tried again.
         sink: the sink that it writes, for people; empty for a query.
         behind: how many records the sink lacked last.
-        told: what people have to know of the sink.
+        told: warnings about the sink, for people.
     """
 
     name: str

@@ -118,7 +118,7 @@ def _timed(kind: type[T], spec: StoreSpec, *arguments: Any) -> T:
     """Return a store by time of this kind, or the one whose rows are in a store that the user provides.
 
     Args:
-        arguments: what the kind takes behind the name.
+        arguments: the kind's own arguments, which follow the name.
     """
     if spec.supplier is None:
         return kind(spec.name, *arguments)

@@ -25,7 +25,7 @@ _STRETCHES = 8
 
 
 class Noted(msgspec.Struct, frozen=True):
-    """What is known of one partition.
+    """The note about one partition.
 
     Attributes:
         number: the number that the sink had.

@@ -25,7 +25,7 @@ class Sinks(ChildQueries):
 
     Args:
         topology: with the topics that the application owns.
-        log: the application's; each sink opens it anew.
+        log: the application's; each sink opens it again for itself.
 
     Raises:
         ConfigError: a sink is not in this process, or two of its columns have one name.

@@ -47,8 +47,8 @@ class SinkThread:
     """Hands the records of one topic on to a sink.
 
     Args:
-        columns: what records become.
-        log: the application's; the thread opens it anew.
+        columns: the columns of the sink's batches.
+        log: the application's; the thread opens it again for itself.
         on_change: called from the thread when the sink has got something, or has failed for good.
     """
 

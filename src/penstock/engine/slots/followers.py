@@ -70,7 +70,7 @@ class Followers:
         self._failed: dict[str, float] = {}
         """The tasks whose copies could not be updated, and when that was."""
         self._steps: list[RestoreStep] = []
-        """What the driver has not been told of the copies."""
+        """The news of the copies that the driver has not been told yet."""
         self._orders: queue.SimpleQueue[Follow | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="penstock-followers", daemon=True)
         self._thread.start()

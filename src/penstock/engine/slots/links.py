@@ -106,7 +106,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
 
     tasks: list[TaskDone] = []
     cpu_seconds: float = 0.0
-    """What the slot's process has used since its last answer."""
+    """The resources that the slot's process has used since its last answer."""
 
 
 class Followed(msgspec.Struct, frozen=True, tag=True):
@@ -116,7 +116,7 @@ class Followed(msgspec.Struct, frozen=True, tag=True):
     failed: list[str] = []
     """The tasks whose copies have not."""
     steps: list[RestoreStep] = []
-    """What has been loaded into the copies since the last answer, and which ones have ended."""
+    """The rows that the copies have loaded since the last answer, and the copies that have ended."""
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):

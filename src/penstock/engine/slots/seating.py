@@ -32,7 +32,7 @@ def seated(guests: Sequence[Mapping[int, float]], free_slots: Collection[int]) -
 
 
 def shared_out(slots: int, there: Collection[int]) -> list[int]:
-    """Return for each slot the one that has its tasks: itself, or, while it has not come, one of those that have.
+    """Return for each slot the one that has its tasks: itself, or, while it has not come, another slot that has.
 
     >>> shared_out(4, {0, 1, 2, 3})
     [0, 1, 2, 3]

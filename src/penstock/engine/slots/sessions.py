@@ -1,6 +1,6 @@
 """Slots as sessions: one long job hosts them, orders and answers travel over a separate connection.
 
-Work begins when all slots have come, or after ``_GRACE_SECONDS`` with those that have. They share the tasks of the
+Work begins when all slots have come, or after ``_GRACE_SECONDS`` with some of them. They share the tasks of the
 others until these come, between two commits.
 
 A slot that dies, stalls or sends nonsense is a lost attempt: all slots are abandoned, and the next attempt uses the
@@ -329,7 +329,7 @@ class SlotSessions(StageRunner):
         self.on_lost()
 
     def _get_ready(self) -> None:
-        """Wait until there are slots for the work, and take in those that have come late."""
+        """Wait until there are slots for the work, and take in late ones."""
         if not self._sharing:
             self._come_together()
             self._share_out()

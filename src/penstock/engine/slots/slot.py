@@ -173,7 +173,7 @@ def serve(place: Place, address: Address, program: Callable[[], Program], second
 
 
 def serve_anywhere(run: str, job: int, address: Address, seconds: float, program: Callable[[], Program]) -> str:
-    """Serve as the slot that the driver chooses. Others may use this process afterwards, so it lets go of its state."""
+    """Serve as the slot that the driver chooses. Others may use this process afterwards, so it drops its state."""
     _prepare_process()
     known = program()
     host = socket.gethostname()

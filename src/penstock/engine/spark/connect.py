@@ -30,11 +30,11 @@ class ConnectHost:
 
     Args:
         spark: the session.
-        about: what Spark shows as a tag of the job.
+        about: a tag of the job, which Spark shows.
         program: the program for the slots, packed by ``shipping``.
 
     Raises:
-        ConfigError: it is to have copies of its state elsewhere.
+        ConfigError: the settings ask for copies of state on other machines.
     """
 
     homes: list[Executor] = []

@@ -1,4 +1,4 @@
-"""What a program asks a Spark Connect server, which may be gone, and how the two machines reach each other."""
+"""Questions of a program to a Spark Connect server, which may be gone, and how the two machines reach each other."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from penstock.engine.spark import private
 
 _registered: WeakKeyDictionary[Any, dict[str, Gauge]] = WeakKeyDictionary()
-"""By context. Spark keeps what is registered until the context ends, so the next start of a program goes on with it."""
+"""By context. Spark keeps what is registered until the context ends, so the next start of a program uses it."""
 
 
 class Gauge:

@@ -50,7 +50,7 @@ class SparkHost:
 
     Args:
         context: Spark's context.
-        about: what Spark shows as the job's description.
+        about: the job's description, which Spark shows.
         program: the program for the slots, packed by ``shipping``.
         copies: whether each slot's state is followed on another machine.
     """
@@ -300,7 +300,7 @@ def _serving(
 
 
 class Graph(Protocol):
-    """What Spark runs."""
+    """The work that Spark runs."""
 
     def run(self) -> list[str]:
         """Run until all slots have ended or one has failed. Return why slots did nothing. Raise Spark's errors."""

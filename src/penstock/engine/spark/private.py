@@ -114,7 +114,7 @@ def known_session() -> Any | None:
 
 
 def query_events(spark: Any) -> Callable[[str, str], None] | None:
-    """What posts an event of a streaming query, by its kind and JSON, to the listeners of a classic session.
+    """The function that posts a streaming query's event, by its kind and JSON, to the listeners of a classic session.
 
     None if the session has not loaded Spark SQL: then it has no listeners, and would take seconds to load it.
     """
@@ -130,7 +130,7 @@ def query_events(spark: Any) -> Callable[[str, str], None] | None:
 
 
 def events_of(context: Any) -> Callable[[str, str], None] | None:
-    """What posts such an event to the listeners of a context; None if it has none but Spark's own."""
+    """The function that posts such an event to the listeners of a context; None if it has only Spark's own."""
     conf = context.getConf()
     if conf.get("spark.eventLog.enabled", "false") != "true" and not conf.get("spark.extraListeners", ""):
         return None

@@ -27,7 +27,7 @@ _EVERY_SECONDS = 1.0
 _SHARE = 50
 """A report takes at most one in so many parts of the time, however many tasks there are."""
 _END_SECONDS = 5.0
-"""How long the end of a program waits for a report that is under way."""
+"""How long the end of a program waits for a report that runs."""
 
 
 class _Commit(NamedTuple):

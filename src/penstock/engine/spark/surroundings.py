@@ -135,7 +135,7 @@ def _options() -> str:
 
 
 _LAUNCHER_SAID_NOTHING = r".*line \d+: CMD: bad array subscript\s*"
-"""What Spark's script says where Java did not run its launcher. What Java itself said is before it."""
+"""The words of Spark's script where Java did not run its launcher. Java's own words are before them."""
 
 _CAUSES = (
     (r"Too many open files", _open_files),

@@ -1,4 +1,4 @@
-"""What Spark is told of a program: figures of a moment, and the JSON of the events that streaming queries send.
+"""The news of a program for Spark: figures of a moment, and the JSON of the events that streaming queries send.
 
 Spark makes an event from this JSON, so that listeners, event log and pages take the program for a streaming query.
 """
@@ -25,7 +25,7 @@ _COUNTED = (_READ, _READ_BYTES, _WRITTEN, _WRITTEN_BYTES, _NANOSECONDS, STATE_RO
 
 @dataclass
 class SlotFigures:
-    """What the tasks of one slot have done since the application's first start."""
+    """The work of one slot's tasks since the application's first start."""
 
     records: int = 0
     """Records read, from topics of the log and from other tasks."""
@@ -37,7 +37,7 @@ class SlotFigures:
 
 @dataclass
 class Figures:
-    """What an application has done since its first start, as of a commit."""
+    """The work of an application since its first start, as of a commit."""
 
     read: dict[str, int] = field(default_factory=dict)
     """Records by source topic."""

@@ -169,7 +169,7 @@ class Flow:
     # --- what is held back, and time -----------------------------------------------------------------------------
 
     def release(self, write: Write) -> None:
-        """Send what the operators hold back until the commit and no record can change any more."""
+        """Send the results that the operators hold back until the commit, and that no further record can change."""
         self._run(self._released, write)
 
     def flush(self, write: Write) -> None:

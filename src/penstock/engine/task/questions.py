@@ -1,7 +1,7 @@
 """Live queries from other processes of the same user on the same machine.
 
-A running program listens at a socket in a folder that nobody else can enter. Its name follows from the application's
-checkpoint, so whoever opens the checkpoint finds it; nothing secret is written down. Each connection carries one
+A running program listens at a socket in a folder that no other user can enter. Its name follows from the application's
+checkpoint, so a process that opens the checkpoint finds it; nothing secret is written down. Each connection carries one
 question and its answer.
 """
 
@@ -38,7 +38,7 @@ _LENGTH = 8
 
 
 def folder_of_sockets() -> Path:
-    """The folder of this user's sockets, which nobody else can enter.
+    """The folder of this user's sockets, which no other user can enter.
 
     Raises:
         ConfigError: something else is there.
@@ -49,7 +49,7 @@ def folder_of_sockets() -> Path:
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise ConfigError(
-            f"{folder} is for the sockets of running programs, and must be a folder of your own that nobody else can "
+            f"{folder} is for the sockets of running programs, and must be a folder of your own that no other user can "
             "enter: remove it, or give another folder for temporary files (TMPDIR)"
         )
     return folder

@@ -55,7 +55,7 @@ class Operator(ABC):
         return
 
     def release(self, out: Collector) -> None:
-        """Emit those of these results that no record can change any more."""
+        """Emit those of these results that no further record can change."""
         return
 
 

@@ -35,7 +35,7 @@ Failed = Callable[[Callable[[int], object], BaseException], None]
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a processor may ask of its application."""
+    """The application's settings and figures, for its processors."""
 
     app_configs: Mapping[str, Any] = field(default_factory=dict)
     """The settings, by name."""

@@ -66,8 +66,8 @@ ENTRY = np.dtype(
 """The entry of a key, if any: a ``BufferValue`` and its ``BufferKey``.
 
 prior, prior_bytes: the value before the entry, as for updates.
-update: the number of the last update; ``NONE`` if it precedes these updates.
-headers: those bytes of its last update.
+update: the number of the last update. ``NONE`` if it precedes these updates.
+headers: the bytes of the last update's headers.
 is_stored: true if the entry existed before these updates.
 """
 

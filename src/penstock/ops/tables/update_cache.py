@@ -48,7 +48,7 @@ class EmitCache:
         self._passed_on = 0
         """The updates that it has of another cache, which sends now."""
         self.closed_before: int | None = None
-        """Windows that end earlier are closed, so that they do not change any more."""
+        """Windows that end earlier are closed, and no longer change."""
 
     def add(self, changes: Changes) -> None:
         """Take updates with their old values. Updates that are no longer the last of their keys are discarded from time

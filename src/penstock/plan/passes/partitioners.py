@@ -59,7 +59,7 @@ def _store_of(node: Node) -> str:
 
 def _behind(node: Node, written: Mapping[str, UserFunction | None]) -> Iterator[tuple[str, UserFunction]]:
     """Yield the topics through which a step's records come by a partitioner, unless a step in between gives other
-    keys: they are partitioned anew where that matters."""
+    keys: they are partitioned again where that matters."""
     if isinstance(node, nodes.Repartition):
         if node.partitioner is not None:
             yield node.topic, node.partitioner

@@ -1,7 +1,7 @@
 """Finds steps whose records are not in the partitions of their keys.
 
-These are processors with stores behind other keys, joins of streams that are partitioned in two ways, stores behind
-partitioners that look at more than the key, and stores behind topics with different numbers of partitions.
+Such are processors with stores behind other keys, and joins of streams that are partitioned in two ways. So are stores
+behind partitioners that look at more than the key, or behind topics with different numbers of partitions.
 """
 
 from __future__ import annotations

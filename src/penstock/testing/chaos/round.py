@@ -20,7 +20,7 @@ KINDS = {
     "slots": ["driver", "slot", "slot"],
     "spark": ["driver", "jvm", "slot", "daemon", "helper"],
 }
-"""What is killed in each mode."""
+"""The processes that are killed in each mode."""
 _PACES = {"local": (0.1, 3), "slots": (0.5, 12), "spark": (1.5, 12)}
 """The most seconds between two kills, and the most kills of a start; what starts slowly is killed more often."""
 _MOST_STARTS = 300

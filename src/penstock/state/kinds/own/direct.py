@@ -1,7 +1,7 @@
 """A store of any class that a user brings: processors get the object itself, or its current transaction (KIP-892).
 
-Penstock knows nothing of its rows. What the class logs with ``context.log_change`` is its changelog: it is committed
-with everything else, restored through the callback that the class registers, and undone through it after a rollback.
+Penstock knows nothing of its rows. The class logs changes with ``context.log_change``. They are its changelog: it is
+committed with everything else. The callback that the class registers restores it, and undoes it after a rollback.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class DirectStore(OwnStore, KeyValueStore):
 
     @property
     def handed(self) -> Any:
-        """What processors get."""
+        """The store for processors."""
         own = self._own.wrapped
         has_transactions = type(own).new_transaction is not interface.StateStore.new_transaction
         return Current(self._own) if has_transactions else own

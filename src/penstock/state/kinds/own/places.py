@@ -87,8 +87,8 @@ class Places(Committing):
     def _bytes(self, value: Any, of: object) -> bytes:
         if not isinstance(value, _HOLDS):
             raise StoreError(
-                f"{named(self._store)} gave {value!r} for {of!r}: values are bytes, as they were put, or None where "
-                "there is none. Committed data is safe"
+                f"{named(self._store)} gave {value!r} for {of!r}: values are bytes, as they were put, or None for no "
+                "value. Committed data is safe"
             )
         return bytes(value)
 

@@ -36,7 +36,7 @@ class Copy:
 
     Args:
         name: the store's name.
-        database: the database; None if there is none, and so no rows.
+        database: the database; without one there are no rows.
         keys_of: turns the keys of a column family into those of changes.
     """
 

@@ -1,7 +1,7 @@
 """A versioned store that a user brings (KIP-889, KIP-914).
 
-The user's store receives every version that is put and is read to see what it lacks; the engine reads the versions
-themselves from its copy, because the interface has no way to find all versions of a key.
+The user's store receives every version that is put, and is read to see what it lacks. The engine reads the versions
+from its own copy, because the interface has no way to find all versions of a key.
 """
 
 from __future__ import annotations

@@ -141,9 +141,9 @@ class Duplicates(SlidingWindows):
             known = there.get(time, [])
             if known != values[: len(known)] and known[: len(values)] != values:
                 raise StoreError(
-                    f"{named(self._store)} has {len(known)} values of the key {key!r} at {time} that are not those "
-                    f"that were put: the changelog has {len(values)}. fetch must give the values of one time in the "
-                    "order of their puts. Let the store begin empty: it gets its rows back. Committed data is safe"
+                    f"{named(self._store)} has {len(known)} values of the key {key!r} at {time}, and "
+                    f"the changelog has {len(values)} others. fetch must give the values of one time in the order of "
+                    "their puts. Let the store begin empty: it gets its rows back. Committed data is safe"
                 )
             for number, row in enumerate(values[len(known) :], len(known) + 1):
                 self._windows.put(key, time, row, restores, number)
