@@ -25,6 +25,7 @@ from support.left_behind import kill_left_behind
 
 if TYPE_CHECKING:
     from support.kafka import Cluster
+    from support.postgres import PostgresServer
 
 _COMMON = {"deadline": None, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}
 
@@ -90,6 +91,23 @@ def cluster(kafka: str) -> Iterator[Cluster]:
     found = Cluster(kafka)
     yield found
     found.close()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server of the system's packages; it ends with the tests."""
+    from support.postgres import PostgresServer, programs
+
+    pytest.importorskip("psycopg", reason="tests with PostgreSQL need psycopg")
+    found = programs()
+    if found is None:
+        pytest.skip("tests with PostgreSQL need its server: apt-get install postgresql")
+    server = PostgresServer(found)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
 
 
 @pytest.fixture

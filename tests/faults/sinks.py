@@ -4,7 +4,7 @@ python sinks.py FOLDER --hand-on   hand the input of ``program.py --fill`` on to
 python sinks.py FOLDER --slots     process it in slots of this machine
 python sinks.py FOLDER --spark     process it on Spark
 
-Sinks are made by the function of the variable ``SINKS``; SQLite by default.
+They go into the PostgreSQL whose URL is in the variable ``SINKS``, or into SQLite without it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,26 +20,24 @@ import program
 from penstock import StreamsBuilder, Topology, produce
 from penstock.engine.sinks.sinks import Sinks
 from penstock.log.file.log import FileLog
-from penstock.sinks import Sink, SqliteSink
+from penstock.sinks import PostgresSink, Sink, SqliteSink
 from penstock.storage.base import LocalStorage
 
 
-def sqlite(folder: Path, table: str) -> Sink:
-    return SqliteSink(folder / "sinks.db", table)
-
-
-KINDS: dict[str, Callable[[Path, str], Sink]] = {"sqlite": sqlite}
+def sink(folder: Path, table: str) -> Sink:
+    """The sink of a table."""
+    url = os.environ.get("SINKS")
+    return SqliteSink(folder / "sinks.db", table) if url is None else PostgresSink(url, table)
 
 
 def topology(folder: Path) -> Topology:
     """Clicks appended; of each user the number of the last click, without a row behind each third."""
-    make = KINDS[os.environ.get("SINKS", "sqlite")]
     builder = StreamsBuilder()
     clicks = builder.stream(program.INPUT, key=str, value=dict)
     numbers = clicks.map_values(lambda click: click["n"], value=int)
-    numbers.to_sink(make(folder, "clicks"), "all-clicks", key="user", value="n")
+    numbers.to_sink(sink(folder, "clicks"), "all-clicks", key="user", value="n")
     last = numbers.map_values(lambda n: None if n % 3 == 0 else n, value=int).to_table("last")
-    last.to_sink(make(folder, "last"), "last-clicks", key="user", value="n")
+    last.to_sink(sink(folder, "last"), "last-clicks", key="user", value="n")
     return builder.build()
 
 
@@ -64,12 +61,15 @@ def fill_directly(folder: Path, count: int) -> None:
         produce(changes, "crash-last-clicks-sink", key=str, value=int, log=folder / "log", partitions=2)
 
 
+CLICKS = 'select "user", n from clicks order by n, "user" collate "C"'
+LAST = 'select "user", n from last order by "user" collate "C"'
+
+
 def rows_in(folder: Path) -> dict[str, list[Any]]:
     """What the sinks have."""
     with sqlite3.connect(folder / "sinks.db") as database:
-        clicks = database.execute('select "user", n from clicks order by n, "user"').fetchall()
-        last = database.execute('select "user", n from last order by "user"').fetchall()
-    return {"clicks": clicks, "last": last}
+        database.create_collation("C", lambda one, other: (one > other) - (one < other))
+        return {"clicks": database.execute(CLICKS).fetchall(), "last": database.execute(LAST).fetchall()}
 
 
 def expected(clicks: list[tuple[str, int]]) -> dict[str, list[Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import sinks
 from penstock import consume
 from penstock.faults import SINK_POINTS
+from support.postgres import PostgresServer
 
 pytestmark = pytest.mark.slow
 
@@ -40,6 +42,23 @@ def test_a_crash_at_a_later_batch_loses_nothing_and_doubles_nothing(point: str, 
     assert sinks.rows_in(folder) == DIRECTLY
 
 
+@pytest.fixture
+def rows_in_postgres(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Callable[[], dict[str, list[Any]]]:
+    """Programs write into PostgreSQL; what it has."""
+    url = postgres.database()
+    monkeypatch.setenv("SINKS", url)
+    return lambda: {"clicks": postgres.ask(url, sinks.CLICKS), "last": postgres.ask(url, sinks.LAST)}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_crash_at_any_point_of_postgres_loses_nothing_and_doubles_nothing(
+    count: int, filled: Path, tmp_path: Path, rows_in_postgres: Callable[[], dict[str, list[Any]]]
+):
+    folder = harness.copy_of(filled, tmp_path)
+    harness.run_with_crashes_at(folder, "--hand-on", SINK_POINTS, count, SCRIPT)
+    assert rows_in_postgres() == DIRECTLY
+
+
 def clicks_of(base: Path) -> list[tuple[str, int]]:
     """The clicks of the input, of each partition in the order of offsets."""
     log = base / "log"
@@ -63,3 +82,12 @@ def test_a_program_killed_now_and_then_loses_nothing_and_doubles_nothing(mode: s
     folder = harness.copy_of(few, tmp_path)
     harness.run_to_the_end(folder, mode, ["driver", "slot"], kills=4 if mode == "--slots" else 2, seed=5, script=SCRIPT)
     assert sinks.rows_in(folder) == sinks.expected(clicks_of(few))
+
+
+@pytest.mark.parametrize("mode", ["--slots", "--spark"])
+def test_a_program_with_postgres_killed_now_and_then_loses_nothing_and_doubles_nothing(
+    mode: str, few: Path, tmp_path: Path, rows_in_postgres: Callable[[], dict[str, list[Any]]]
+):
+    folder = harness.copy_of(few, tmp_path)
+    harness.run_with_crashes_at(folder, mode, SINK_POINTS, 1, SCRIPT)
+    assert rows_in_postgres() == sinks.expected(clicks_of(few))

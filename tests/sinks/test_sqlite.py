@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from penstock import SinkError, StreamsBuilder, TimeWindows, consume, produce
-from penstock.engine.sinks.sinks import Sinks
+from penstock import SinkError, StreamsBuilder, TimeWindows, consume
 from penstock.errors import ConfigError, TopologyError
 from penstock.log.file.log import FileLog
 from penstock.sinks import SqliteSink
-from penstock.storage.base import LocalStorage
 from penstock.testing import TopologyTestDriver
+from support.handing import handed_on, put
 
 
 @dataclass
@@ -29,20 +28,6 @@ class Order:
 
 
 ORDER = Order("tea", 2, 1.5, True, None, ["hot"])
-
-
-def handed_on(builder: StreamsBuilder, folder: Path) -> None:
-    """Hand on what is in the topics of the sinks of an application "shop"."""
-    sinks = Sinks(builder.build().owned_by("shop"), "shop", FileLog(folder / "log"))
-    sinks.begin(None, LocalStorage(folder / "checkpoint"), False)
-    try:
-        sinks.process_sinks()
-    finally:
-        sinks.stop()
-
-
-def put(folder: Path, topic: str, *rows: Any, **types: Any) -> None:
-    produce(rows, topic, log=folder / "log", partitions=1, **types)
 
 
 def rows(folder: Path, question: str) -> list[Any]:

@@ -10,17 +10,19 @@ from typing import Any as _Any
 
 if _TYPE_CHECKING:
     from penstock.sinks.batch import SinkBatch
+    from penstock.sinks.postgres.sink import PostgresSink
     from penstock.sinks.protocol import Sink, SinkPartition, SinkWriter
     from penstock.sinks.sqlite import SqliteSink
 
 _NAMES = {
+    "PostgresSink": "postgres.sink",
     "Sink": "protocol",
     "SinkBatch": "batch",
     "SinkPartition": "protocol",
     "SinkWriter": "protocol",
     "SqliteSink": "sqlite",
 }
-__all__ = ["Sink", "SinkBatch", "SinkPartition", "SinkWriter", "SqliteSink"]
+__all__ = ["PostgresSink", "Sink", "SinkBatch", "SinkPartition", "SinkWriter", "SqliteSink"]
 
 
 def __getattr__(name: str) -> _Any:

@@ -1,21 +1,24 @@
-"""Columns of records as values and types of SQL."""
+"""What the sinks of SQL databases share: names, statements, and a batch with its number in one transaction."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
 from penstock.errors import ConfigError
+from penstock.faults import crash_point
 from penstock.messages import show
+from penstock.sinks.batch import SinkBatch
+from penstock.sinks.protocol import SinkPartition, SinkWriter
 
 NUMBERS = "penstock_sinks"
-"""The table with the number of each partition."""
-
-APPEND, UPSERT = "append", "upsert"
+"""The table with the number of each partition, in the schema of the rows."""
 
 
 def quoted(name: str) -> str:
@@ -47,6 +50,15 @@ def table_name(name: str) -> str:
     return ".".join(map(quoted, name.split(".")))
 
 
+def listed(names: list[str]) -> str:
+    """Return names as SQL lists them.
+
+    >>> listed(["a", "b c"])
+    '"a", "b c"'
+    """
+    return ", ".join(map(quoted, names))
+
+
 def is_nested(type_: Any) -> bool:
     """Return whether an Arrow type is a list, a struct or a map, which SQL keeps as JSON."""
     return bool(pa.types.is_nested(type_))
@@ -61,12 +73,98 @@ def values_of(column: Any, convert: Callable[[Any], Any] | None = None) -> list[
     return values if convert is None else [None if one is None else convert(one) for one in values]
 
 
-def mode_of(is_table: bool, keys: Sequence[str], where: str) -> str:
-    """Return how records get into a table: changes of a table by key, others appended.
+class SqlWriter(SinkWriter):
+    """Writes each batch and its number in one transaction. Databases differ in the methods that are left out here.
+
+    Args:
+        table: the name of the table, perhaps with its schema.
+        shown: the sink's name, for messages.
 
     Raises:
-        ConfigError: there is no key to find rows by.
+        ConfigError: there is no key to find the rows of a table by.
     """
-    if is_table and not keys:
-        raise ConfigError(f"{where}: the rows of a table are found by their key; name its column: key=...")
-    return UPSERT if is_table else APPEND
+
+    BEGIN = "BEGIN"
+    LOCK = ""
+    """What a SELECT ends with that keeps others from writing the same row."""
+
+    def __init__(self, partition: SinkPartition, table: str, shown: str):
+        if partition.is_table and not partition.keys:
+            raise ConfigError(f"{shown}: the rows of a table are found by their key; name its column: key=...")
+        self.partition = partition
+        self.table = table_name(table)
+        *schema, _ = table.split(".")
+        self.numbers = table_name(".".join([*schema, NUMBERS]))
+        self.names = list(partition.schema.names)
+        self.keys = list(partition.keys)
+
+    @abstractmethod
+    def run(self, statement: str, *values: Any) -> Any:
+        """Run a statement, whose values are marked with ``?``; return the first row of what it gives, or None."""
+
+    @abstractmethod
+    def append(self, batch: SinkBatch) -> None:
+        """Add the records to the table."""
+
+    @abstractmethod
+    def upsert(self, newest: SinkBatch) -> None:
+        """Replace or remove the rows of some keys; each key comes once."""
+
+    @staticmethod
+    @abstractmethod
+    def type_of(type_: Any) -> str:
+        """Return the type of a column for an Arrow type."""
+
+    @property
+    def tables(self) -> dict[str, str]:
+        """The statements that make the tables, by the tables' names."""
+        columns = [f"{quoted(field.name)} {self.type_of(field.type)}" for field in self.partition.schema]
+        if self.partition.is_table:
+            columns.append(f"PRIMARY KEY ({listed(self.keys)})")
+        numbers = "id TEXT PRIMARY KEY, topic TEXT NOT NULL, number BIGINT NOT NULL"
+        return {
+            self.table: f"CREATE TABLE IF NOT EXISTS {self.table} ({', '.join(columns)})",
+            self.numbers: f"CREATE TABLE IF NOT EXISTS {self.numbers} ({numbers})",
+        }
+
+    @property
+    def otherwise(self) -> str:
+        """What an INSERT does with a row whose key is there."""
+        others = [quoted(name) for name in self.names if name not in self.keys]
+        does = f"UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in others)}" if others else "NOTHING"
+        return f"ON CONFLICT ({listed(self.keys)}) DO {does}"
+
+    def start_number(self) -> None:
+        """Make the row of the partition's number, unless it is there."""
+        start = f"INSERT INTO {self.numbers} VALUES (?, ?, 0) ON CONFLICT (id) DO NOTHING"
+        self.run(start, self.partition.id, self.partition.topic_id)
+
+    def committed(self) -> int:
+        return self._number("")
+
+    def _number(self, lock: str) -> int:
+        found = self.run(f"SELECT topic, number FROM {self.numbers} WHERE id = ?{lock}", self.partition.id)
+        if found is None:
+            return 0
+        self.partition.check_topic(found[0])
+        return int(found[1])
+
+    def write(self, batch: SinkBatch, commit: int) -> None:
+        self.run(self.BEGIN)
+        try:
+            if self._number(self.LOCK) != batch.before:
+                raise OSError("another process has written into the sink meanwhile")
+            if self.partition.is_table:
+                self.upsert(batch.newest())
+            else:
+                self.append(batch)
+            keep = (
+                f"INSERT INTO {self.numbers} VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET number = excluded.number"
+            )
+            self.run(keep, self.partition.id, self.partition.topic_id, commit)
+            crash_point("in-sink")
+            self.run("COMMIT")
+        except BaseException:
+            with suppress(Exception):  # the connection may be what failed
+                self.run("ROLLBACK")
+            raise

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import ConfigError
-from penstock.faults import crash_point
 from penstock.messages import show
 from penstock.sinks import sql
 from penstock.sinks.batch import SinkBatch
@@ -54,73 +53,45 @@ class SqliteSink(Sink):
         return _Writer(self, partition)
 
 
-class _Writer(SinkWriter):
+class _Writer(sql.SqlWriter):
+    BEGIN = "BEGIN IMMEDIATE"
+
     def __init__(self, sink: SqliteSink, partition: SinkPartition):
-        self._partition = partition
-        self._is_upsert = sql.mode_of(partition.is_table, partition.keys, sink.shown) == sql.UPSERT
-        self._table = sql.table_name(sink.table)
+        super().__init__(partition, sink.table, sink.shown)
         self._database = sqlite3.connect(sink.path, timeout=_WAIT_SECONDS, isolation_level=None)
         try:
-            self._make_tables()
+            for statement in self.tables.values():
+                self.run(statement)
+            self.start_number()
         except BaseException:
             self.close()
             raise
 
-    def _make_tables(self) -> None:
-        columns = [f"{sql.quoted(field.name)} {_type_of(field.type)}" for field in self._partition.schema]
-        keys = ", ".join(map(sql.quoted, self._partition.keys))
-        also = [f"PRIMARY KEY ({keys})"] if self._is_upsert else []
-        self._database.execute(f"CREATE TABLE IF NOT EXISTS {self._table} ({', '.join([*columns, *also])})")
-        self._database.execute(
-            f"CREATE TABLE IF NOT EXISTS {sql.NUMBERS} (id TEXT PRIMARY KEY, topic TEXT NOT NULL, number INTEGER "
-            "NOT NULL)"
-        )
+    def run(self, statement: str, *values: Any) -> Any:
+        return self._database.execute(statement, values).fetchone()
 
-    def committed(self) -> int:
-        found = self._database.execute(
-            f"SELECT topic, number FROM {sql.NUMBERS} WHERE id = ?", [self._partition.id]
-        ).fetchone()
-        if found is None:
-            return 0
-        self._partition.check_topic(found[0])
-        return int(found[1])
+    def append(self, batch: SinkBatch) -> None:
+        self._insert(batch, "")
 
-    def write(self, batch: SinkBatch, commit: int) -> None:
-        self._database.execute("BEGIN IMMEDIATE")
-        try:
-            if self.committed() != batch.before:
-                raise OSError("another process has written into the sink meanwhile")
-            self._put(batch)
-            self._database.execute(
-                f"INSERT INTO {sql.NUMBERS} VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET number = excluded.number",
-                [self._partition.id, self._partition.topic_id, commit],
-            )
-            crash_point("in-sink")
-            self._database.execute("COMMIT")
-        except BaseException:
-            if self._database.in_transaction:
-                self._database.execute("ROLLBACK")
-            raise
-
-    def _put(self, batch: SinkBatch) -> None:
-        if not self._is_upsert:
-            self._insert(batch, "")
-            return
-        keys = list(self._partition.keys)
-        others = [name for name in self._partition.schema.names if name not in keys]
-        newest = batch.newest()
+    def upsert(self, newest: SinkBatch) -> None:
         gone = newest.is_deleted.to_numpy(zero_copy_only=False)
-        same = " AND ".join(f"{sql.quoted(name)} IS ?" for name in keys)
-        deleted = _rows(newest.take(gone).arrow().select(keys))
-        self._database.executemany(f"DELETE FROM {self._table} WHERE {same}", deleted)
-        sets = ", ".join(f"{sql.quoted(name)} = excluded.{sql.quoted(name)}" for name in others)
-        does = f"UPDATE SET {sets}" if others else "NOTHING"
-        self._insert(newest.take(~gone), f" ON CONFLICT ({', '.join(map(sql.quoted, keys))}) DO {does}")
+        same = " AND ".join(f"{sql.quoted(name)} IS ?" for name in self.keys)
+        deleted = _rows(newest.take(gone).arrow().select(self.keys))
+        self._database.executemany(f"DELETE FROM {self.table} WHERE {same}", deleted)
+        self._insert(newest.take(~gone), self.otherwise)
 
     def _insert(self, batch: SinkBatch, otherwise: str) -> None:
-        names = self._partition.schema.names
-        given = f"({', '.join(map(sql.quoted, names))}) VALUES ({', '.join('?' for _ in names)})"
-        self._database.executemany(f"INSERT INTO {self._table} {given}{otherwise}", _rows(batch.arrow()))
+        values = ", ".join("?" for _ in self.names)
+        statement = f"INSERT INTO {self.table} ({sql.listed(self.names)}) VALUES ({values}) {otherwise}"
+        self._database.executemany(statement, _rows(batch.arrow()))
+
+    @staticmethod
+    def type_of(type_: Any) -> str:
+        if pa.types.is_integer(type_) or pa.types.is_boolean(type_):
+            return "INTEGER"
+        if pa.types.is_floating(type_):
+            return "REAL"
+        return "BLOB" if pa.types.is_binary(type_) else "TEXT"
 
     def close(self) -> None:
         self._database.close()
@@ -141,12 +112,3 @@ def _time_text(value: Any) -> str:
     if isinstance(value, datetime.datetime | datetime.date | datetime.time):
         return value.isoformat()
     return str(value)
-
-
-def _type_of(type_: Any) -> str:
-    """Return the type of a column in SQLite."""
-    if pa.types.is_integer(type_) or pa.types.is_boolean(type_):
-        return "INTEGER"
-    if pa.types.is_floating(type_):
-        return "REAL"
-    return "BLOB" if pa.types.is_binary(type_) else "TEXT"

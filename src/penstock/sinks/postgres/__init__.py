@@ -1,0 +1,1 @@
+"""Rows in PostgreSQL, through psycopg; the extra ``penstock-streams[postgres]``."""

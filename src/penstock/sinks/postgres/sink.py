@@ -1,0 +1,158 @@
+"""Rows in a table of PostgreSQL, with the number of their batch in the same transaction."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import quote
+
+from penstock.errors import ConfigError
+from penstock.messages import show
+from penstock.sinks import sql
+from penstock.sinks.batch import SinkBatch
+from penstock.sinks.postgres.connection import BATCH, IS_DELETED, Connection
+from penstock.sinks.postgres.types import postgres_type
+from penstock.sinks.protocol import Sink, SinkPartition, SinkWriter
+from penstock.values.durations import Duration, to_ms
+from penstock.values.masking import SECRET_NAME
+
+TIMEOUT: Duration = "1 minute"
+
+_DEFAULTS = {"connect_timeout": 10, "application_name": "penstock", "keepalives_idle": 30, "keepalives_interval": 10}
+"""What a connection string need not say: a server that is away is noticed within a minute."""
+
+_NAME_OF_SECRET = re.compile(SECRET_NAME.pattern.replace("|key", ""), re.IGNORECASE)
+"""Parameters of a connection that are secrets: ``sslkey`` is a file."""
+
+
+class PostgresSink(Sink):
+    """A table in PostgreSQL: each record of a stream is a row, each key of a table has one.
+
+    The table is made when it does not exist, with a column for each field. ``to_sink`` names the other columns. Lists
+    and structs are ``jsonb``. The numbers are in the table ``penstock_sinks`` of the same schema. All partitions of the
+    sink share one connection. This needs ``penstock-streams[postgres]``.
+
+    Args:
+        conninfo: a connection string or URL of PostgreSQL. What it leaves out comes from PostgreSQL's own variables and
+            files, such as ``PGPASSWORD``.
+        table: the table's name, perhaps with its schema: ``"shop.totals"``.
+        timeout: how long the database may take for one batch before the connection is given up and made anew.
+
+    Raises:
+        ConfigError: an argument cannot be meant, or psycopg is not installed.
+
+    >>> from penstock import StreamsBuilder
+    >>> from penstock.sinks import PostgresSink
+    >>> builder = StreamsBuilder()
+    >>> counts = builder.stream("words", key=str).group_by_key().count("counts")
+    >>> sink = PostgresSink("postgresql://me:secret@db.example/shop", "counts")
+    >>> counts.to_sink(sink, "counts", key="word", value="times")
+    >>> sink
+    <PostgreSQL table counts in shop at db.example>
+    """
+
+    def __init__(self, conninfo: str, table: str, *, timeout: Duration = TIMEOUT):
+        self._parameters = _parameters(conninfo)
+        self._conninfo = conninfo
+        self.table = sql.checked_name(table, "PostgresSink")
+        self._timeout = to_ms(timeout, "PostgresSink: timeout")
+        self._said_timeout = timeout if isinstance(timeout, str) else f"{self._timeout:,} ms"
+        self._connections: dict[str, Connection] = {}
+        """Those in use, by the names of sinks: each sink has a thread."""
+
+    @property
+    def shown(self) -> str:
+        within = "".join(
+            f" {word} {self._parameters[name]}"
+            for word, name in (("in", "dbname"), ("at", "host"))
+            if self._parameters.get(name)
+        )
+        return f"PostgreSQL table {self.table}{within}"
+
+    @property
+    def secrets(self) -> Iterable[str]:
+        found = [str(value) for name, value in self._parameters.items() if _NAME_OF_SECRET.search(name)]
+        return [*found, *(quote(one, safe="") for one in found), self._conninfo]
+
+    def open(self, partition: SinkPartition) -> SinkWriter:
+        connection = self._connections.get(partition.name)
+        if connection is None or connection.is_closed:
+            connection = Connection(_DEFAULTS | self._parameters, self._timeout / 1000, self._said_timeout)
+            self._connections[partition.name] = connection
+        return _Writer(self, partition, connection)
+
+
+def _parameters(conninfo: Any) -> dict[str, Any]:
+    """Return what a connection string says."""
+    try:
+        from psycopg import ProgrammingError
+        from psycopg.conninfo import conninfo_to_dict
+    except ImportError:
+        raise ConfigError("PostgresSink needs psycopg: pip install 'penstock-streams[postgres]'") from None
+    what = (
+        "PostgresSink: conninfo is {}a connection string or URL of PostgreSQL, such as 'postgresql://db.example/shop'"
+    )
+    if not isinstance(conninfo, str):
+        raise ConfigError(f"{what.format('')}; got {show(conninfo)}")
+    try:
+        return {name: value for name, value in conninfo_to_dict(conninfo).items() if value is not None}
+    except ProgrammingError:  # its text may have the password
+        raise ConfigError(f"{what.format('not ')}. Its text is not shown, as it may hold a password") from None
+
+
+class _Writer(sql.SqlWriter):
+    LOCK = " FOR UPDATE"
+
+    def __init__(self, sink: PostgresSink, partition: SinkPartition, connection: Connection):
+        self._connection = connection
+        connection.join()
+        try:
+            super().__init__(partition, sink.table, sink.shown)
+            with connection.limited():
+                self._make()
+        except BaseException:
+            self.close()
+            raise
+
+    def _make(self) -> None:
+        """Make what is missing: who has both tables need not be allowed to make any."""
+        missing = [made for name, made in self.tables.items() if self.run("SELECT to_regclass(?)", name) == (None,)]
+        if missing:
+            self.run("BEGIN")
+            self.run("SELECT pg_advisory_xact_lock(hashtext('penstock_sinks'))")  # others may make the same
+            for statement in missing:
+                self.run(statement)
+            self.run("COMMIT")
+        self.start_number()
+
+    def run(self, statement: str, *values: Any) -> Any:
+        return self._connection.run(statement, values)
+
+    def committed(self) -> int:
+        with self._connection.limited():
+            return super().committed()
+
+    def write(self, batch: SinkBatch, commit: int) -> None:
+        with self._connection.limited():
+            super().write(batch, commit)
+
+    def append(self, batch: SinkBatch) -> None:
+        self._connection.copy(self.table, sql.listed(self.names), batch.arrow())
+
+    def upsert(self, newest: SinkBatch) -> None:
+        names = sql.listed(self.names)
+        self._connection.make_batch(self.table, names)
+        rows = newest.arrow().append_column(IS_DELETED, newest.is_deleted)
+        self._connection.copy(BATCH, f"{names}, {IS_DELETED}", rows)
+        same = " AND ".join(f"old.{name} = new.{name}" for name in map(sql.quoted, self.keys))
+        self.run(f"DELETE FROM {self.table} old USING {BATCH} new WHERE new.{IS_DELETED} AND {same}")
+        some = f"SELECT {names} FROM {BATCH} WHERE NOT {IS_DELETED}"
+        self.run(f"INSERT INTO {self.table} ({names}) {some} {self.otherwise}")
+
+    @staticmethod
+    def type_of(type_: Any) -> str:
+        return postgres_type(type_)
+
+    def close(self) -> None:
+        self._connection.leave()
