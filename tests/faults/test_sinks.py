@@ -50,12 +50,16 @@ def rows_in_postgres(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) 
     return lambda: {"clicks": postgres.ask(url, sinks.CLICKS), "last": postgres.ask(url, sinks.LAST)}
 
 
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize(("points", "count"), [(SINK_POINTS, 1), (["in-sink"], 2), (["after-sink"], 2)])
 def test_a_crash_at_any_point_of_postgres_loses_nothing_and_doubles_nothing(
-    count: int, filled: Path, tmp_path: Path, rows_in_postgres: Callable[[], dict[str, list[Any]]]
+    points: list[str],
+    count: int,
+    filled: Path,
+    tmp_path: Path,
+    rows_in_postgres: Callable[[], dict[str, list[Any]]],
 ):
     folder = harness.copy_of(filled, tmp_path)
-    harness.run_with_crashes_at(folder, "--hand-on", SINK_POINTS, count, SCRIPT)
+    harness.run_with_crashes_at(folder, "--hand-on", points, count, SCRIPT)
     assert rows_in_postgres() == DIRECTLY
 
 

@@ -37,7 +37,8 @@ class PostgresSink(Sink):
         conninfo: a connection string or URL of PostgreSQL. What it leaves out comes from PostgreSQL's own variables and
             files, such as ``PGPASSWORD``.
         table: the table's name, perhaps with its schema: ``"shop.totals"``.
-        timeout: how long the database may take for one batch before the connection is given up and made anew.
+        timeout: how long the database may take for one batch. After that, Penstock gives the connection up and makes a
+            new one.
 
     Raises:
         ConfigError: an argument cannot be meant, or psycopg is not installed.
