@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from unittest.mock import patch
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import StreamsBuilder, TimeWindows, Topology
-from penstock.state.task_state import TaskState
 from support.circling import FEW, NAMES
 from support.topologies import pair, topology_of
+from support.uncommitted import BYTES, ENTRIES, most_held
 from support.worlds import CUTS, backlog, in_any_order, in_disorder, live
 
 pytestmark = pytest.mark.kip("892-10")
-
-ENTRIES, BYTES = "approximate_num_uncommitted_entries", "approximate_num_uncommitted_bytes"
-
-
-@contextmanager
-def most_held(figure: str) -> Iterator[list[int]]:
-    """What the stores of each task hold when a commit is prepared, where they hold most."""
-    held: list[int] = [0]
-    prepare = TaskState.prepare
-    with patch.object(TaskState, "prepare", lambda self: (held.append(getattr(self, figure)), prepare(self))[1]):
-        yield held
-
 
 @pytest.mark.parametrize("name", NAMES)
 @FEW

@@ -202,6 +202,10 @@ class StateStore(interface.StateStore):
         """True if this store alone exceeds its memory limit."""
         return False
 
+    def can_be_restored(self) -> bool:
+        """True if the store has its committed rows again when it is opened anew."""
+        return True
+
     def is_crowded_by_uncommitted(self) -> bool:
         """True if there are so many uncommitted changes that only a commit can free memory."""
         return False

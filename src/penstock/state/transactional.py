@@ -38,6 +38,8 @@ Row = tuple[bytes, bytes, int]
 """A row of a scan: the key's bytes (in window stores followed by the window's start), its value, its timestamp."""
 
 READ_AT_ONCE = 10_000
+BYTES_OF_A_ROW = 48
+"""What an uncommitted row counts, besides the bytes of its value."""
 _FEW_ROWS = 64
 _changes = count(1)
 _COUNTED_ROWS = 10_000
@@ -194,7 +196,7 @@ class TransactionalRows:
         self._table.assign(rows, values)
         self._dirty[rows] = True
         self.approximate_num_uncommitted_entries += len(rows)
-        self.approximate_num_uncommitted_bytes += 48 * len(rows) + int(spans(values.data).length.sum())
+        self.approximate_num_uncommitted_bytes += BYTES_OF_A_ROW * len(rows) + int(spans(values.data).length.sum())
 
     def scan(self, low: bytes | None = None, high: bytes | None = None, reverse: bool = False) -> Iterator[Row]:
         """The rows with ``low <= key < high`` in the byte order of the keys, or backwards."""

@@ -249,6 +249,7 @@ class _Attempt:
     def __init__(self, run: CircleRun, circle: Circle):
         self._run, self._circle = run, circle
         self.settings = run.settings
+        self.most: dict[str, int] = {}
         self.done: dict[str, TaskDone] = {}
 
     def take_waiting(self, subs: Iterable[SubTopology], topics: frozenset[str]) -> Waiting:

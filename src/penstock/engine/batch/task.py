@@ -48,6 +48,7 @@ class BatchTask(Task):
     """Whether it does everything in one local commit."""
     internal: frozenset[str] = frozenset()
     """The repartition topics."""
+    is_repeatable = False  # its commits are local, and its input is read once
     _released_from = 0
     together: SyncTogether | None = None
     """Makes files durable that outlive this batch."""

@@ -8,7 +8,9 @@ the files of later commits alone, because another program may have taken the app
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Container, Iterable, Mapping
+from types import MappingProxyType
 
 import msgspec
 
@@ -20,7 +22,7 @@ from penstock.engine.shared.exchange import LATEST, ExchangeRef
 from penstock.engine.shared.layout import TaskId, TaskPlaces
 from penstock.engine.shared.manifest import Manifest, TaskEntry
 from penstock.engine.shared.places import Places, places_after
-from penstock.engine.shared.runner import LostWorkError, StageRunner, error_of
+from penstock.engine.shared.runner import LostWorkError, StageRunner, TooManyWritesError, error_of
 from penstock.engine.shared.work import StageWork, TaskDone, TaskWork
 from penstock.engine.timing.alignment import Alignment, Waiting
 from penstock.engine.timing.idle import Advances
@@ -46,6 +48,7 @@ class Attempt:
         ends: the offsets up to which to read, at most.
         advances: the tasks whose time advances without records.
         now: the wall clock in ms that decides which of them are due.
+        most: how many records some tasks and circles may take, whose stores have no room for the writes of more.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class Attempt:
         ends: Ends,
         advances: Advances,
         now: int,
+        most: Mapping[str, int] = MappingProxyType({}),
     ):
         self.settings = opened.settings
         self._opened, self._runner, self._idling = opened, runner, idling
@@ -65,6 +69,7 @@ class Attempt:
         self._positions: Mapping[str, TaskEntry] = before.tasks
         """The positions from which tasks read."""
         self._ends, self._advances, self._now = ends, advances, now
+        self.most = most
         self._name = attempt_name(opened.application, before.commit + 1)
         self._done: dict[str, TaskDone] = {}
         self._skipped: dict[str, int] = {}
@@ -153,8 +158,8 @@ class Attempt:
             exchange = self._exchange(task, bounds)
             advances = self._advances.get(task.name, {})
             if ends or exchange or advances:
-                until = self._alignment.until(sub)
-                work = TaskWork(task.name, entry, ends, exchange, bounds, until, awaited, advances)
+                until, most = self._alignment.until(sub), self.most.get(task.name, sys.maxsize)
+                work = TaskWork(task.name, entry, ends, exchange, bounds, until, awaited, advances, most=most)
                 works.append(work)
         return works
 
@@ -183,6 +188,10 @@ class Attempt:
         """
         places = (place for sub in circle.subs for place in self._alignment.may_come(sub, self._done))
         return [place for place in places if str(place[1]) not in begun and str(place[1]) not in self._idle]
+
+    def is_of_this(self, file: str) -> bool:
+        """Return whether a file belongs to this attempt."""
+        return self._name in file.rpartition("/")[2]
 
     def forget(self, files: Iterable[str]) -> None:
         """Remove files that are no longer needed."""
@@ -224,6 +233,7 @@ class Attempt:
 
         Raises:
             LostWorkError: the attempt has to be repeated.
+            TooManyWritesError: it has to be repeated with fewer records.
             PenstockError: a task failed permanently.
         """
         if self._before.waiting or self._waiting:
@@ -251,6 +261,8 @@ class Attempt:
                 if isinstance(error, OffsetOutOfRangeError):  # retention was faster; the next attempt sees it
                     raise LostWorkError(str(error))
                 raise error
+        if most := {task: done.most for task, done in by_task.items() if done.most >= 0}:
+            raise TooManyWritesError(most)
         return {work.task: by_task[work.task] for work in works}
 
     def take(self, works: list[TaskWork], by_task: dict[str, TaskDone]) -> None:

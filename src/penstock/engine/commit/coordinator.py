@@ -37,7 +37,7 @@ from penstock.engine.shared.formats import formats_of
 from penstock.engine.shared.layout import TaskPlaces
 from penstock.engine.shared.manifest import Manifest, TaskEntry
 from penstock.engine.shared.picture import picture_of
-from penstock.engine.shared.runner import LostWorkError, StageRunner
+from penstock.engine.shared.runner import LostWorkError, StageRunner, TooManyWritesError
 from penstock.engine.shared.starts import Start, start_of
 from penstock.engine.shared.stores import has_own_stores
 from penstock.engine.timing.alignment import Waiting
@@ -335,17 +335,15 @@ class Coordinator:
     def _attempt(self, ends: Ends, advances: Advances, attempts: Callable[..., Attempt]) -> Attempt | None:
         """Return a successful attempt at the next commit; None when there is nothing to do."""
         for pause in _PAUSES:
-            attempt = self._new_attempt(ends, advances, attempts)
             try:
-                return attempt if attempt.run() else None
+                return self._fitting_attempt(ends, advances, attempts)
             except LostWorkError as error:
                 if self.given_up.is_set():
                     return None
                 _log.warning("commit %d is repeated: %s", self.manifest.commit + 1, error)
             time.sleep(pause)
-        attempt = self._new_attempt(ends, advances, attempts)
         try:
-            return attempt if attempt.run() else None
+            return self._fitting_attempt(ends, advances, attempts)
         except LostWorkError as error:
             raise CommitError(
                 f"commit {self.manifest.commit + 1} of application {self.application_id!r} failed "
@@ -354,6 +352,24 @@ class Coordinator:
                 "Spark's executors, and start again"
             ) from error
 
-    def _new_attempt(self, ends: Ends, advances: Advances, attempts: Callable[..., Attempt]) -> Attempt:
-        now = self.idle.now_ms() if advances else 0
-        return attempts(self.opened, self.runner, self.idling, self.manifest, ends, advances, now)
+    def _fitting_attempt(self, ends: Ends, advances: Advances, attempts: Callable[..., Attempt]) -> Attempt | None:
+        """Return a successful attempt that takes no more records than the limits of uncommitted writes allow; None when
+        there is nothing to do.
+        """
+        most: dict[str, int] = {}
+        while True:
+            now = self.idle.now_ms() if advances else 0
+            attempt = attempts(self.opened, self.runner, self.idling, self.manifest, ends, advances, now, most)
+            try:
+                return attempt if attempt.run() else None
+            except TooManyWritesError as error:
+                most |= error.most
+            self._remove_files_of(attempt)
+
+    def _remove_files_of(self, attempt: Attempt) -> None:
+        """Remove the files of an attempt that is repeated with fewer records."""
+        for folder in ("exchange", "deltas"):
+            for name in filter(attempt.is_of_this, list(self.storage.list(folder))):
+                self.storage.delete(name)
+        for topic in self.log.topics() if self.topology.dynamic_sinks else self.opened.outputs:
+            self.log.sweep(topic, attempt.is_of_this)

@@ -19,6 +19,7 @@ Rounds stay within one attempt: they store nothing durable, and files written be
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Protocol
 
@@ -28,6 +29,7 @@ from penstock.engine.shared.circles import Circle
 from penstock.engine.shared.exchange import ExchangeRef
 from penstock.engine.shared.first_writes import records_at_first
 from penstock.engine.shared.layout import TaskId
+from penstock.engine.shared.runner import TooManyWritesError
 from penstock.engine.shared.stretch import FIRST_ROOT, Stretch, longest
 from penstock.engine.shared.work import Lap, LapDone, TaskDone, TaskWork
 from penstock.plan.physical import SubTopology
@@ -54,6 +56,10 @@ class CircleAttempt(Protocol):
     @property
     def settings(self) -> Settings: ...
 
+    @property
+    def most(self) -> Mapping[str, int]:
+        """How many records may enter some circles, by name, where stores have no room for the writes of more."""
+
     def take_waiting(self, subs: Iterable[SubTopology], topics: frozenset[str]) -> dict[str, Refs]:
         """Remove and return the records that wait for tasks of these sub-topologies in these topics, by task."""
 
@@ -76,6 +82,11 @@ class CircleAttempt(Protocol):
         """Remove files that are no longer needed."""
 
 
+def name_of(circle: Circle) -> str:
+    """Return the name under which an attempt knows how many records may enter a circle."""
+    return f"circle of {circle.subs[0].id}"
+
+
 class Rounds:
     """The rounds of one circle in one attempt."""
 
@@ -96,6 +107,13 @@ class Rounds:
         """Records on their way, by the task that reads them."""
         self._next_root = FIRST_ROOT
         self._looks = 1 if circle.lap is None else _FIRST_RECORDS
+        self._name = name_of(circle)
+        self._most = attempt.most.get(self._name, sys.maxsize)
+        """How many records may enter the circle in this attempt."""
+        self._entered = 0
+        """How many have, in the rounds before."""
+        self._entering = 0
+        """How many do in this round, at most."""
 
     def run(self) -> None:
         """Run rounds until this commit's input is read, or a task has taken as much as it may."""
@@ -115,6 +133,7 @@ class Rounds:
                 first = min(self._heads())[1]
                 self._lap({str(first): Lap(takes=True)})
                 self._let_come_back()
+                self._entered += 1
             else:
                 self._round(stretch)
         self._attempt.take(list(self._works.values()), self._order({task: Lap(ends=True) for task in self._at}))
@@ -128,7 +147,7 @@ class Rounds:
     def _stretch(self) -> Stretch | None:
         """Return the stretch to read in the next round; None when it is time to commit."""
         heads = self._heads()
-        if not heads or any(at.is_full for at in self._at.values()):
+        if not heads or self._entered >= self._most or any(at.is_full for at in self._at.values()):
             return None
         width = sum(self._at_hand[str(task)] for _, task in heads)
         first, last = min(heads)[0], longest(self._next_root, width)
@@ -150,8 +169,9 @@ class Rounds:
         last = self._circle.last_lap
         room = float(_GROWTH)
         looked = max(self._at_hand[task] for task in stretch.places)
+        self._entering = sum(self._at_hand[task] for task in stretch.places)
         files = self._lap({task: Lap(number=0, stretch=stretch, takes=True) for task in stretch.places})
-        roots = sum(self._at[task].taken for task in stretch.places)
+        roots = self._entering = sum(self._at[task].taken for task in stretch.places)
         begun = dict.fromkeys(stretch.places)
         for number in range(1, last + 1):
             due = self._due(number)
@@ -159,10 +179,10 @@ class Rounds:
             room = min([room, *(self._room_for(topics.values()) for topics in due.values())])
             if number == last:
                 self._look_for(int(looked * room))
-            entered = roots if number == last else 0
-            files |= self._lap({t: Lap(number, stretch, comes_back=due.get(t, {}), roots=entered) for t in begun})
+            files |= self._lap({t: Lap(number, stretch, comes_back=due.get(t, {}), roots=roots) for t in begun})
         assert not self._coming, f"{', '.join(self._coming)} got something behind the last lap"
         self._next_root = stretch.end
+        self._entered, self._entering = self._entered + roots, 0
         self._attempt.forget(files)
         self._fit()
 
@@ -174,7 +194,7 @@ class Rounds:
 
     def _room(self) -> int:
         """Return how many records may enter the circle at once, by the limits of uncommitted writes."""
-        room = min(at.room for at in self._at.values())
+        room = min([self._most - self._entered, *(at.room for at in self._at.values())])
         # Nothing is known yet of what records make where none have come.
         if {TaskId.parse(task).sub for task in self._at} != {sub.id for sub in self._circle.subs}:
             return min(room, records_at_first(self._attempt.settings))
@@ -229,7 +249,11 @@ class Rounds:
         return {ref.file.name for lap in laps.values() for refs in lap.comes_back.values() for ref in refs}
 
     def _order(self, laps: Mapping[str, Lap]) -> dict[str, TaskDone]:
-        return self._attempt.order(list(self._orders(laps)), self._label)
+        try:
+            return self._attempt.order(list(self._orders(laps)), self._label)
+        except TooManyWritesError:
+            well = self._entered if self._entering else self._entered // 2
+            raise TooManyWritesError({self._name: max(well or self._entering // 2, 1)}) from None
 
     def _orders(self, laps: Mapping[str, Lap]) -> Iterator[TaskWork]:
         """Yield the work of the tasks, in the order in which the records they send count."""

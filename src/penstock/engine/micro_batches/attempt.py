@@ -7,10 +7,12 @@ from collections.abc import Mapping
 import msgspec
 
 from penstock.engine.commit.attempt import Attempt
+from penstock.engine.commit.rounds import name_of
 from penstock.engine.micro_batches.orders import CircleWork
 from penstock.engine.micro_batches.runner import MicroBatches
 from penstock.engine.shared.circles import Circle
 from penstock.engine.shared.manifest import Manifest
+from penstock.engine.shared.runner import TooManyWritesError
 
 
 class MicroBatchAttempt(Attempt):
@@ -26,10 +28,14 @@ class MicroBatchAttempt(Attempt):
             return
         entries = {task.name: self._entries[task.name] for sub in circle.subs for task in self._layout.tasks_of(sub)}
         limits = [(clock, str(task)) for clock, task in self.may_come(circle, {work.task for work in works})]
+        name = name_of(circle)
         is_more = bool(self._before.waiting or self._waiting)
-        given = CircleWork(circle.subs[0].id, label, waiting, works, entries, limits, is_more)
+        given = CircleWork(circle.subs[0].id, label, waiting, works, entries, limits, is_more, {name: self.most[name]} if name in self.most else {})
         did, done = self._runner.run_circle(self.stage_of([]), given, self.labelled(label))
-        self.take(did, self.checked(did, {one.task: one for one in done}))
+        try:
+            self.take(did, self.checked(did, {one.task: one for one in done}))
+        except TooManyWritesError as error:
+            raise TooManyWritesError(dict.fromkeys([name], *error.most.values())) from None
 
     def manifest(self, of_last_commit: Mapping[str, int]) -> Manifest:
         """Return the manifest, in which each task's attempt is the run of its Spark task whose results count."""

@@ -14,6 +14,7 @@ from penstock.engine.commit.rounds import Place, Refs, Rounds
 from penstock.engine.micro_batches.orders import CircleWork
 from penstock.engine.shared.circles import Circle
 from penstock.engine.shared.layout import TaskId
+from penstock.engine.shared.runner import TooManyWritesError
 from penstock.engine.shared.work import StageWork, TaskDone, TaskWork
 from penstock.engine.slots.slot import Program
 from penstock.engine.task.host import TaskHost
@@ -37,6 +38,7 @@ class CircleRun:
 
     def __init__(self, program: Program, host: TaskHost, stage: StageWork, given: CircleWork):
         self.settings = program.settings
+        self.most = given.most
         self._layout, self._storage = program.layout, open_storage(program.storage_url)
         self._host, self._stage, self._given = host, stage, given
         self._works: list[TaskWork] = []
@@ -50,6 +52,9 @@ class CircleRun:
             Rounds(self, circle, self._given.label).run()
         except _EndedError as error:
             return [self.work_of(error.done.task)], [error.done]
+        except TooManyWritesError as error:
+            task, [most] = next(iter(self._given.entries)), error.most.values()
+            return [self.work_of(task)], [TaskDone(task, most=most)]
         return self._works, self._done
 
     def take_waiting(self, subs: Iterable[SubTopology], topics: frozenset[str]) -> dict[str, Refs]:
@@ -71,6 +76,8 @@ class CircleRun:
         for done in by_task.values():
             if done.is_lost or done.error:
                 raise _EndedError(done)
+            if done.most >= 0:
+                raise TooManyWritesError({done.task: done.most})
         return {work.task: by_task[work.task] for work in works}
 
     def take(self, works: list[TaskWork], by_task: dict[str, TaskDone]) -> None:

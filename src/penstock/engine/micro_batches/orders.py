@@ -25,6 +25,8 @@ class CircleWork(msgspec.Struct, frozen=True):
     limits: list[tuple[int, str]]
     """The clocks and tasks before which records may still enter it."""
     more_is_waiting: bool
+    most: dict[str, int] = {}
+    """How many records may enter it, by its name, if stores had no room for the writes of more."""
 
 
 class Order(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -43,6 +43,18 @@ class LostWorkError(Exception):
     """A process that ran tasks died; the attempt has to be repeated."""
 
 
+class TooManyWritesError(Exception):
+    """Records made more uncommitted writes than the stores of their tasks may hold; the attempt has to be repeated.
+
+    Attributes:
+        most: how many records may be taken then, by task, or by the circle that they enter.
+    """
+
+    def __init__(self, most: dict[str, int]):
+        super().__init__(f"too many uncommitted writes: {most}")
+        self.most = most
+
+
 def error_of(done: TaskDone) -> PenstockError:
     """Return the error that a task reported."""
     kind = getattr(errors, done.error_type, ProcessingError)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import msgspec
 
 from penstock.engine.shared.exchange import EARLIEST, LATEST, ExchangeRef
@@ -28,7 +30,7 @@ class Lap(msgspec.Struct, frozen=True, omit_defaults=True):
     looks: int = 1
     """How many records to prepare for the next round, at most."""
     roots: int = 0
-    """In the last lap of a round, how many records entered the circle in it."""
+    """In a round behind its first lap, how many records entered the circle in it."""
     ends: bool = False
     """Whether the task is done for this commit."""
 
@@ -80,6 +82,8 @@ class TaskWork(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether the task has worked in an earlier part, so that its state holds writes of this attempt."""
     stays_open: bool = False
     """Whether another part follows: what is held back until the commit stays where it is."""
+    most: int = sys.maxsize
+    """How many records it may take in the attempt, if its stores had no room for the writes of more."""
 
 
 class StageWork(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -125,6 +129,9 @@ class TaskDone(msgspec.Struct, frozen=True, omit_defaults=True):
     """The result of a lap, except the last one."""
     is_lost: bool = False
     """Whether the attempt has to be repeated."""
+    most: int = -1
+    """How many records the task may take when the attempt is repeated, because more of them made more uncommitted
+    writes than its stores may hold; -1 if they did not."""
     error: str = ""
     """Why the program has to stop; then nothing of the commit counts."""
     error_type: str = ""

@@ -95,6 +95,7 @@ class Flow:
             if deep is not None and (singly or not self._sharing.depth_first.isdisjoint(run)):
                 [(source, record)] = run.items()
                 deep.take(source, record)
+                self._context.look(0)
             else:
                 self._write_what_went_down(write)
                 self._chunks.take(run, self._end_of_chunk, write)

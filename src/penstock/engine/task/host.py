@@ -16,6 +16,7 @@ import pyarrow as pa
 from penstock.arrays import is_too_large
 from penstock.engine.shared.layout import Layout, TaskId
 from penstock.engine.shared.manifest import Manifests
+from penstock.engine.shared.runner import TooManyWritesError
 from penstock.engine.shared.stores import has_own_stores
 from penstock.engine.shared.work import StageWork, TaskDone, TaskWork
 from penstock.engine.task.live import Desk
@@ -164,6 +165,9 @@ class TaskHost:
                 self._shares[work.task] = share * _SMALLER
                 if work.lap is not None or work.goes_on:
                     return TaskDone(work.task, is_lost=True, error="what came together was too much for an Arrow array")
+            except TooManyWritesError as error:  # caches and steps keep what they have of it, so the task begins anew
+                self._drop(work.task)
+                return TaskDone(work.task, most=error.most[work.task])
             except DamagedStateError as error:
                 is_begun = work.goes_on or (work.lap is not None and not work.begins)
                 self._distrust(work.task, error, is_new)

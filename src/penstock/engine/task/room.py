@@ -1,8 +1,11 @@
 """How many records a task may take before its stores hold as many uncommitted writes as they may (KIP-892).
 
-A limit may be far below a chunk, so chunks get smaller as it comes near, down to single records: what is uncommitted
-stays within the limit and what one record makes. How much a record makes is known from the chunks before. Where the
-limit has room for few records, each record is a chunk: a processor may write a hundred times as much for the next one.
+A limit may be far below a chunk, so chunks get smaller as it comes near, down to single records. How much a record
+makes is known from the chunks before. Where the limit has room for few records, each record is a chunk.
+
+A record may still make a thousand times as much as all before it. A chunk of several records that passes a limit counts
+for nothing: the attempt is repeated, and ends before it. So what is uncommitted stays within the limit and what one
+record makes.
 """
 
 from __future__ import annotations
@@ -12,9 +15,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from penstock.engine.shared.first_writes import BYTES, WRITES
+from penstock.engine.shared.runner import TooManyWritesError
 from penstock.ops.core.context import Context
 from penstock.settings import Settings
 from penstock.state.task_state import TaskState
+from penstock.state.transactional import BYTES_OF_A_ROW
 
 _FEW = 1_000
 """A limit that has room for no more records is approached record by record."""
@@ -31,13 +36,15 @@ class _Limit:
 
     Args:
         most: the limit; -1 for none.
+        of_a_row: what a written row makes, at least.
         unknown: what a record is taken to make, as long as nothing is known.
         held: returns what counts towards it now.
         waiting: returns how many updates caches hold, which they send at the commit.
     """
 
-    def __init__(self, most: int, unknown: int, held: Callable[[], int], waiting: Callable[[], int]):
+    def __init__(self, most: int, of_a_row: int, unknown: int, held: Callable[[], int], waiting: Callable[[], int]):
         self._most = most
+        self._of_a_row = of_a_row
         self._unknown = unknown
         self._held = held
         self._waiting = waiting
@@ -53,14 +60,18 @@ class _Limit:
         """Begin with a commit: what one unusual record has made counts less and less."""
         self._of_a_record /= 2
         self._of_a_byte /= 2
-        self._before = self._counted()
+        self._before = self.expected()
 
     def is_reached(self) -> bool:
         """Return whether nothing more should be taken."""
         if self._most < 0:
             return False
-        left = self._most - self._counted()
+        left = self._most - self.expected()
         return left <= 0 or (self._is_large() and left < self._most / _RESERVE)
+
+    def is_passed(self, pending: int = 0) -> bool:
+        """Return whether the stores hold more, with so many rows that processors have not handed on."""
+        return 0 <= self._most < self._held() + pending * self._of_a_row
 
     def records(self) -> float:
         """Return how many records may be taken at once."""
@@ -76,11 +87,11 @@ class _Limit:
 
     def _share(self) -> float:
         """Return how much the next chunk may make."""
-        return (self._most - self._counted()) / (_LARGE_SHARE if self._is_large() else _SMALL_SHARE)
+        return (self._most - self.expected()) / (_LARGE_SHARE if self._is_large() else _SMALL_SHARE)
 
     def took(self, records: int, nbytes: int) -> None:
         """Note what a chunk has made; of 0 records, what was made by no new record."""
-        counted = self._counted()
+        counted = self.expected()
         if records:
             self._of_a_record = max(self._of_a_record, (counted - self._before) / records)
         if nbytes:
@@ -100,7 +111,7 @@ class _Limit:
         """What counts towards it now, without what caches will send."""
         return self._held()
 
-    def _counted(self) -> float:
+    def expected(self) -> float:
         """What counts towards it now, and what the updates in caches will make at the commit."""
         waiting = self._waiting()
         return self._held() + (waiting * self._of_a_sent if waiting else 0)
@@ -114,9 +125,10 @@ class Room:
 
     Args:
         context: it counts what caches hold and send.
+        is_repeatable: whether an attempt can be repeated with fewer records.
     """
 
-    def __init__(self, state: TaskState, settings: Settings, context: Context):
+    def __init__(self, state: TaskState, settings: Settings, context: Context, is_repeatable: bool = True):
         self._context = context
 
         def waiting() -> int:  # of one store nothing is written that a cache sends
@@ -125,12 +137,14 @@ class Room:
         self._limits = (
             _Limit(
                 settings.statestore_uncommitted_max_records,
+                1,
                 WRITES,
                 lambda: state.approximate_num_uncommitted_entries,
                 waiting,
             ),
             _Limit(
                 settings.statestore_uncommitted_max_bytes,
+                BYTES_OF_A_ROW,
                 BYTES,
                 lambda: state.approximate_num_uncommitted_bytes,
                 waiting,
@@ -138,19 +152,33 @@ class Room:
         )
         self._chunk_records, self._chunk_bytes = settings.chunk_records, settings.chunk_bytes
         self._has_stores = bool(state.stores)
+        self._can_be_repeated = lambda: is_repeatable and state.can_be_restored()
+        self._most = sys.maxsize
+        """How many records the task may take in this attempt."""
+        self._taken = 0
+        """How many it has taken."""
+        self._running = 0
+        """How many records are processed together now."""
 
-    def begin(self) -> None:
-        """Begin with a commit."""
+    def begin(self, most: int = sys.maxsize, goes_on: bool = False) -> None:
+        """Begin with a commit, or with a part of it.
+
+        Args:
+            most: how many records the task may take in the attempt.
+            goes_on: whether it has taken some already.
+        """
+        self._most, self._running = most, 0
+        self._taken = self._taken if goes_on else 0
         for limit in self._limits:
             limit.begin()
 
     def is_taken(self) -> bool:
-        """Return whether the stores hold as many uncommitted writes as they may."""
-        return any(limit.is_reached() for limit in self._limits)
+        """Return whether the task may take no more."""
+        return self._taken >= self._most or any(limit.is_reached() for limit in self._limits)
 
     def records(self) -> int:
         """Return how many records the next chunk may have."""
-        return min(self._chunk_records, self.of_round())
+        return max(min(self._chunk_records, self.of_round(), self._most - self._taken), 1)
 
     def nbytes(self) -> int:
         """Return how many bytes of records the next chunk may have."""
@@ -165,21 +193,43 @@ class Room:
     @contextmanager
     def sending(self) -> Iterator[None]:
         """The context in which caches send what they hold."""
-        held = [limit.held() for limit in self._limits]
+        before = [(limit.held(), limit.expected()) for limit in self._limits]
         self._context.caches_send, self._context.sent_records = True, 0
         try:
             yield
         finally:
             self._context.caches_send = False
-        for limit, before in zip(self._limits, held, strict=True):
+        is_more = False
+        for limit, (held, expected) in zip(self._limits, before, strict=True):
             if self._context.sent_records:
-                limit.sent(self._context.sent_records, before)
+                limit.sent(self._context.sent_records, held)
+                is_more |= limit.is_passed() and limit.held() > expected
+        if is_more and self._taken > 1 and self._can_be_repeated():
+            raise self._too_many(self._taken // 2)
+
+    def enter(self, records: int) -> None:
+        """Note how many records are processed together now."""
+        self._running = records
+
+    def look(self, pending: int = 0) -> None:
+        """Raise ``TooManyWritesError`` if the records that are processed together made more than a limit allows.
+
+        Args:
+            pending: how many rows processors have not handed on to their stores.
+        """
+        if self._running > 1 and any(limit.is_passed(pending) for limit in self._limits) and self._can_be_repeated():
+            raise self._too_many(self._taken or self._running // 2)
 
     def took(self, records: int, nbytes: int = 0) -> None:
-        """Note that so many records have been processed, with all that came of them.
+        """Note that so many records have been processed, with all that came of them. Raises as ``look`` does.
 
         Args:
             nbytes: how many bytes they have, if that is known.
         """
+        self.look()
+        self._taken += records
         for limit in self._limits:
             limit.took(records, nbytes)
+
+    def _too_many(self, most: int) -> TooManyWritesError:
+        return TooManyWritesError({self._context.facts.task: most})

@@ -53,6 +53,9 @@ class Task:
         checkpoint: where its state is stored, if not in the storage of the records it sends to other tasks.
     """
 
+    is_repeatable = True
+    """Whether an attempt can be repeated with fewer records."""
+
     def __init__(
         self,
         id_: TaskId,
@@ -87,7 +90,8 @@ class Task:
         self._observed = Observed(self.state, self.sub.stores_counted_elsewhere(id_.partition == 0))
         self.reader = reader([], settings.chunk_records, settings.chunk_bytes)
         self.context = Context(self._facts(topology, layout))
-        self._room = Room(self.state, settings, self.context)
+        self._room = Room(self.state, settings, self.context, self.is_repeatable)
+        self.context.look = self._room.look
         caching = settings.statestore_cache_max_bytes > 0
         self.context.is_traced = settings.metrics_recording_level == "TRACE"
         self._circle = layout.circle_of(id_.sub) or NO_CIRCLE
@@ -144,7 +148,7 @@ class Task:
             return self._lapped(work, work.lap, commit, attempt)
         exchanges = self.begin(work)
         with self.outlets(f"{attempt}-{work.part}" if work.part else attempt) as outlets:
-            records = self._read_all(outlets)
+            records = self._read_all(work, outlets)
             left = self.left(exchanges)
             self.finish(work, outlets, left)
         return self.done(work, commit, attempt, outlets, left, records)
@@ -162,11 +166,10 @@ class Task:
         laps = self._laps
         crash_point("before-lap")
         for chunk, number in laps.chunks(lap):
-            self.work_on(chunk, laps.outlets, number)
+            self._room.enter(lap.roots or (chunk.records if number == 0 else 0))
+            self.work_on(chunk, laps.outlets, number, records=lap.roots)
         crash_point("after-lap")
         if not lap.ends:
-            if not self.flow.is_on_its_way:
-                self._room.took(lap.roots)
             return laps.answer(lap, self.flow.is_on_its_way, self.is_full(laps.nbytes), self._room.of_round())
         with laps.outlets:
             left = self.left(laps.exchanges)
@@ -245,22 +248,27 @@ class Task:
         requests = {Metric(name): figure for name, figure in self.checkpoint.take_counts().items()}
         return {**self._observed.figures(self.context.commit), **requests}
 
-    def _read_all(self, outlets: Outlets) -> int:
+    def _read_all(self, work: TaskWork, outlets: Outlets) -> int:
         records = nbytes = 0
-        self._room.begin()
+        self._room.begin(work.most, work.goes_on)
         while not self.is_full(nbytes):
             self.reader.chunk_records, self.reader.chunk_bytes = self._room.records(), self._room.nbytes()
             chunk = self.reader.next_chunk()
             if chunk is None:
                 break
-            self.work_on(chunk, outlets)
-            self._room.took(chunk.records, chunk.nbytes)
+            self._room.enter(chunk.records)
+            self.work_on(chunk, outlets, None, chunk.records, chunk.nbytes)
             records += chunk.records
             nbytes += chunk.nbytes
         return records
 
-    def work_on(self, chunk: Chunk, outlets: Outlets, lap: int | None = None) -> None:
-        """Run a chunk through the steps, or around a circle up to the end of a lap."""
+    def work_on(self, chunk: Chunk, outlets: Outlets, lap: int | None, records: int, nbytes: int = 0) -> None:
+        """Run a chunk through the steps, or around a circle up to the end of a lap.
+
+        Args:
+            records: how many records it consists of, or how many entered the circle with it.
+            nbytes: how many bytes they have, if that is known.
+        """
         began = time.perf_counter_ns()
         with _without_garbage_collection():
             if lap is None:
@@ -270,6 +278,7 @@ class Task:
         outlets.dead_letters(self._take_dead_letters())
         self._note_chunk(chunk.records, time.perf_counter_ns() - began)
         if not self.flow.is_on_its_way:
+            self._room.took(records, nbytes)
             self.between_chunks()
 
     def is_full(self, nbytes: int) -> bool:
@@ -304,6 +313,8 @@ class Task:
         self._give_up_laps()
         self.state.rollback()
         self.flow.restart()
+        for forget in self.context.on_rollback:
+            forget()
 
     def _give_up_laps(self) -> None:
         laps, self._laps = self._laps, None

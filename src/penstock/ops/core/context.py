@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 
 from penstock.arrays import IntArray
@@ -42,19 +43,26 @@ class Context:
         self.facts = facts
         self.commit = commit or CommitNotes()
         self.chunk = chunk or ChunkNotes()
+        self.on_rollback: list[Callable[[], None]] = []
+        """Called when the task's writes since the last commit have been undone."""
         self.is_traced = False
         """True if figures of the recording level ``TRACE`` are wanted."""
         self.held_records = 0
         """The number of updates that the caches of tables hold until the commit."""
         self.caches_send = False
         """True while caches send what they hold, at the end of a commit."""
+        self.look: Callable[[int], None] = lambda pending: None
+        """Called now and then by steps that work record by record, with the number of rows that they have changed in no
+        store yet. It raises if the task has made too many uncommitted writes, and nothing of the chunk counts."""
         self.sent_records = 0
         """The updates that caches have sent which they held before, each key once."""
 
     def uncounted(self) -> Context:
         """Return this context for work that another task counts already."""
         facts = replace(self.facts, handlers=replace(self.facts.handlers, counts=False))
-        return Context(facts, CommitNotes(failed=self.commit.failed), self.chunk)
+        context = Context(facts, CommitNotes(failed=self.commit.failed), self.chunk)
+        context.on_rollback = self.on_rollback
+        return context
 
     def of_old_values(self) -> Context:
         """Return this context for functions of previous values: failures were counted when those values were new."""

@@ -31,6 +31,10 @@ from penstock.serdes import Serde
 from penstock.usage.calls import refuse_result
 
 
+_LOOKS = 100
+"""After so many records a processor looks whether it has made too many uncommitted writes."""
+
+
 class _Punctuated(NamedTuple):
     """The records that punctuations forwarded."""
 
@@ -89,7 +93,7 @@ class Process(Hosting):
             while done < count:
                 position = own.next_punctuation(self._reached)
                 stop = count if position is None else int(np.searchsorted(batch.position, position, "right"))
-                done = self._process(islice(records, stop - done))
+                done = self._process(records, stop)
                 self._reached = int(batch.position[done - 1]) if done else -1
                 if own.has_scheduled:
                     own.has_scheduled = False
@@ -100,8 +104,17 @@ class Process(Hosting):
         self._send(batch, ends, *own.take_forwarded(), out)
         self._send_punctuated(out)
 
-    def _process(self, records: Iterator[Record]) -> int:
-        """Process records until one of them schedules a punctuation; return the index of the next record."""
+    def _process(self, records: Iterator[Record], stop: int) -> int:
+        """Process records up to a number, or until one of them schedules a punctuation; return the number of the next
+        record."""
+        own = self.own
+        while len(own.ends) < stop and not own.has_scheduled:
+            self._call(islice(records, min(stop - len(own.ends), _LOOKS)))
+            self._context.look(self.views.pending())
+        return len(own.ends)
+
+    def _call(self, records: Iterator[Record]) -> None:
+        """Process records until one of them schedules a punctuation, or fails."""
         own = self.own
         process: Callable[[Record], object] = self._hosted.process
         forwarded, ends = own.forwarded, own.ends
@@ -119,7 +132,6 @@ class Process(Hosting):
         except BaseException as error:
             self._fail(own.position(), error, self._supplier.function)
             ends.append(len(forwarded))
-        return len(ends)
 
     def _fail(self, position: int | None, error: BaseException, function: UserFunction) -> None:
         self._context.failed(self.node, NO_RECORD if position is None else position, error, function)

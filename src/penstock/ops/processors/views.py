@@ -37,6 +37,9 @@ class RecordView(Protocol):
     def sync(self) -> None:
         """Write the changes into the store while it is held, and load what others have written."""
 
+    def pending(self) -> int:
+        """The number of changed rows that are not in the store's columns yet."""
+
     def open_transactions(self) -> Sequence[object]:
         """The transactions of the processor that have not ended."""
 
@@ -94,6 +97,10 @@ class Views:
             with self.open(None):
                 for view in views:
                     view.commit({})
+
+    def pending(self) -> int:
+        """The number of rows that the processor has changed, and that are not in the stores' columns yet."""
+        return sum(view.pending() for view in self._views)
 
     def abandon(self) -> None:
         for view in self._views:

@@ -49,6 +49,7 @@ class EmitCache:
         """The updates that it has of another cache, which sends now."""
         self.closed_before: int | None = None
         """Windows that end earlier are closed, and no longer change."""
+        context.on_rollback.append(self._forget)
 
     def add(self, changes: Changes) -> None:
         """Take updates with their old values. Updates that are no longer the last of their keys are discarded from time
@@ -73,6 +74,13 @@ class EmitCache:
     def _note_records(self, records: int) -> None:
         self._context.held_records += records - self._records
         self._records = records
+
+    def _forget(self) -> None:
+        """Forget the updates that it holds: they were rolled back."""
+        self._held = []
+        self.held_bytes = self._needed = self._needed_records = self._passed_on = 0
+        self._note_records(0)
+        self.closed_before = None
 
     def flush(self) -> Changes | None:
         held, self._held = self._held, []

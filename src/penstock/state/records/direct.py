@@ -30,6 +30,9 @@ class DirectView:
 
     def sync(self) -> None: ...
 
+    def pending(self) -> int:
+        return 0
+
     def open_transactions(self) -> Sequence[object]:
         """None of its own: the object's current transaction ends with the task's commit."""
         return ()

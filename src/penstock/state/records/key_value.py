@@ -177,6 +177,9 @@ class KeyValueRecords(RecordView[engine.KeyValueStore], KeyValueStore[Any, Any])
         for key, value in merge(theirs, ours, key=itemgetter(0), reverse=reverse) if own else theirs:
             yield decode(key), held.show(value)
 
+    def pending(self) -> int:
+        return len(self._changed) + len(self._sorted.rows)
+
     def _write(self) -> None:
         if self._changed or self._sorted.rows:
             changed = {at: self._rows[at] for at in self._sorted.rows.values()} | self._changed

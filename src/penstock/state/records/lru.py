@@ -91,6 +91,9 @@ class LruRecords(KeyValueRecords):
         self._write()
         return []
 
+    def pending(self) -> int:
+        return len(self._used) + len(self._changed)
+
     def _write(self) -> None:
         if not self._used and not self._changed:
             return

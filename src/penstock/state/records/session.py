@@ -216,6 +216,9 @@ class SessionRecords(RecordView[EngineStore], SessionStore[Any, Any]):
         for session, value in rows:
             yield SessionKey(decode(session.key), session.start, session.end), held.show(held.load_one(value, -1))
 
+    def pending(self) -> int:
+        return len(self._changed)
+
     def _write(self) -> None:
         if self._changed:
             changed = list(self._changed)

@@ -146,6 +146,9 @@ class VersionedRecords(RecordView[VersionedStore], VersionedKeyValueStore[Any, A
     def _shown(self, data: bytes) -> Any:
         return self._held.show(self._held.load_one(data, -1))
 
+    def pending(self) -> int:
+        return len(self._puts)
+
     def _write(self) -> None:
         if self._puts:
             puts, self._puts = self._puts, []

@@ -231,6 +231,10 @@ class RecordView(StateStore, Generic[S]):
         """Load the rows of these keys, which may contain duplicates and nulls."""
 
     @abstractmethod
+    def pending(self) -> int:
+        """The number of changed rows that are not in the store's columns yet."""
+
+    @abstractmethod
     def _write(self) -> None:
         """Write the changes into the store's columns; loaded rows stay."""
 

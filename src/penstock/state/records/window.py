@@ -201,6 +201,9 @@ class WindowRecords(RecordView[EngineStore | SlidingStore | DuplicateWindowStore
             windowed = Windowed(decode(key), start, end_of(start))
             yield windowed, held.show(held.load_one(value, timestamp))
 
+    def pending(self) -> int:
+        return sum(map(len, self._changed.values())) + len(self._sorted.rows)
+
     def _write(self) -> None:
         for start, at in self._sorted.rows.values():
             self._changed.setdefault(start, {}).setdefault(at, self._windows[start][at])
@@ -327,6 +330,9 @@ class DuplicateWindowRecords(WindowRecords):
 
     def places_of(self, given: Mapping[str, Any], number: int) -> set[tuple[Any, ...]]:
         return {(number,)}
+
+    def pending(self) -> int:
+        return len(self._puts)
 
     def _write(self) -> None:
         if self._puts:

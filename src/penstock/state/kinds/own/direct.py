@@ -81,6 +81,9 @@ class DirectStore(OwnStore, KeyValueStore):
                 "changes with context.log_change", self.name, self._at, context.newest,
             )  # fmt: skip
 
+    def can_be_restored(self) -> bool:
+        return self._context is not None and self._context.restore_callbacks.get(self.name) is not None
+
     def _medium_of(self, restore: RestoreCallback | None) -> Changelog:
         return Changelog(self._own, restore)
 
