@@ -174,7 +174,8 @@ class Settings:
         statestore_cache_max_bytes: 0 sends every update of a table on; otherwise the last one per key and commit goes
             on, as in Kafka Streams, where this is the size of the cache (10 MB by default there).
         statestore_uncommitted_max_records: a task commits early when its stores hold that many uncommitted writes, in
-            the middle of a chunk, too; -1 for no limit (KIP-892).
+            the middle of a chunk, too; -1 for no limit (KIP-892). A commit has no more than that and the writes of one
+            record; records that would pass the limit may be processed twice to that end.
         statestore_uncommitted_max_bytes: the same for the bytes of uncommitted writes, for each task (in Kafka Streams
             for all of an instance, divided among its threads).
         commit_max_bytes: how many bytes of input a task takes in one commit.

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock import Materialized, Stores, StreamsBuilder, Topology
+from penstock import Materialized, Processor, Stores, StreamsBuilder, Topology
+from penstock.engine.commit.parts import AttemptInParts, More
+from penstock.log.produce import produce
 from support.circling import FEW
 from support.uncommitted import BYTES, ENTRIES, most_held
+from support.world import World
 from support.worlds import CUTS, backlog, in_any_order, live
 
 pytestmark = pytest.mark.kip("892-10")
@@ -85,15 +90,15 @@ def erratic(count: int, every: int, begins: int) -> list[tuple[str, Any, Any, in
 def test_no_more_is_uncommitted_than_the_limit_and_what_one_record_makes(
     setting: str, limit: int, figure: str, made: int, name: str, every: int, begins: int, count: int
 ) -> None:
-    rows = erratic(begins + 25 * every, every, begins)
+    rows = erratic(begins + 25 * count * every, every, begins)
     with most_held(figure) as unlimited:
-        expected = backlog(TOPOLOGIES[name](), rows, count, **{"statestore_uncommitted_max_bytes": -1}).outputs()
+        expected = backlog(TOPOLOGIES[name](), rows, count, statestore_uncommitted_max_bytes=-1).outputs()
     with most_held(figure) as held:
         world = backlog(TOPOLOGIES[name](), rows, count, **{setting: limit})
     assert max(unlimited) > limit, "the limit matters"
     assert max(held) < limit + made
     assert in_any_order(world.outputs()) == in_any_order(expected)
-    assert world.application.coordinator.manifest.commit < 25, "several large records a commit"
+    assert world.application.coordinator.manifest.commit < 25 * count, "several large records a commit"
 
 
 @pytest.mark.parametrize("name", TOPOLOGIES)
@@ -117,3 +122,49 @@ def test_results_are_those_of_single_records_however_the_input_is_cut(name: str,
     assert max(held) < limit + made
     if not cache:
         assert world.outputs() == live(TOPOLOGIES[name](), rows).outputs()
+
+
+def test_records_that_come_between_commits_do_not_pass_a_limit_either(tmp_path: Path) -> None:
+    world = World(tmp_path, bursts(), statestore_uncommitted_max_records=10_000)
+    produce([(f"k{n}", n % 2, n) for n in range(60)], "in", str, int, world.log)
+    application = world.start()
+    coordinator = application.coordinator
+    parts = [[(f"k{n}", 1_000, n) for n in range(60, 85)]]
+
+    def more(attempt: AttemptInParts) -> More | None:
+        if not parts:
+            return None
+        produce(parts.pop(0), "in", str, int, world.log)
+        return More(coordinator.end_offsets(), {})
+
+    with most_held(ENTRIES) as held:
+        coordinator.step(coordinator.end_offsets(), attempts=partial(AttemptInParts, more=more))
+        application.run_until()
+    application.close()
+    assert max(held) < 10_000 + 1_010
+    assert len(world.counts("many")) == 30 + 25_000
+
+
+def test_a_processor_stops_in_the_middle_of_a_chunk_that_makes_too_many_writes() -> None:
+    made: list[Bursting] = []
+
+    class Bursting(Processor):
+        def __init__(self) -> None:
+            self.records = 0
+            made.append(self)
+
+        def init(self, context: Any) -> None:
+            self.context = context
+
+        def process(self, record: Any) -> None:
+            self.records += 1
+            _put(record, self.context)
+
+    builder = StreamsBuilder()
+    builder.add_state_store(Stores.key_value_store_builder(Stores.persistent_key_value_store("many"), str, int))
+    builder.stream("in", key=str, value=int).process(Bursting, "many", key=str, value=int)
+    rows = [("in", f"k{n}", 1_000, n) for n in range(150)]
+    with most_held(ENTRIES) as held:
+        backlog(builder.build(), rows, statestore_uncommitted_max_records=10_000)
+    assert max(held) < 10_000 + 1_010
+    assert made[0].records == 100, "of a first chunk of 150"

@@ -14,6 +14,7 @@ from support.worlds import CUTS, backlog, in_any_order, in_disorder, live
 
 pytestmark = pytest.mark.kip("892-10")
 
+
 @pytest.mark.parametrize("name", NAMES)
 @FEW
 @given(data=st.data())

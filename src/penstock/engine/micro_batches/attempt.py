@@ -30,7 +30,16 @@ class MicroBatchAttempt(Attempt):
         limits = [(clock, str(task)) for clock, task in self.may_come(circle, {work.task for work in works})]
         name = name_of(circle)
         is_more = bool(self._before.waiting or self._waiting)
-        given = CircleWork(circle.subs[0].id, label, waiting, works, entries, limits, is_more, {name: self.most[name]} if name in self.most else {})
+        given = CircleWork(
+            circle.subs[0].id,
+            label,
+            waiting,
+            works,
+            entries,
+            limits,
+            is_more,
+            {name: self.most[name]} if name in self.most else {},
+        )
         did, done = self._runner.run_circle(self.stage_of([]), given, self.labelled(label))
         try:
             self.take(did, self.checked(did, {one.task: one for one in done}))

@@ -152,7 +152,7 @@ class Room:
         )
         self._chunk_records, self._chunk_bytes = settings.chunk_records, settings.chunk_bytes
         self._has_stores = bool(state.stores)
-        self._can_be_repeated = lambda: is_repeatable and state.can_be_restored()
+        self._can_be_repeated: Callable[[], bool] = lambda: is_repeatable and state.can_be_restored()
         self._most = sys.maxsize
         """How many records the task may take in this attempt."""
         self._taken = 0

@@ -30,7 +30,6 @@ from penstock.record import Record
 from penstock.serdes import Serde
 from penstock.usage.calls import refuse_result
 
-
 _LOOKS = 100
 """After so many records a processor looks whether it has made too many uncommitted writes."""
 
