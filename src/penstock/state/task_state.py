@@ -361,10 +361,6 @@ class TaskState:
     def approximate_num_uncommitted_bytes(self) -> int:
         return sum(store.approximate_num_uncommitted_bytes for store in self.stores.values())
 
-    def can_be_restored(self) -> bool:
-        """True if all stores have their committed rows again when the task is opened anew."""
-        return all(store.can_be_restored() for store in self.stores.values())
-
     def is_crowded_by_uncommitted(self) -> bool:
         """True if a store needs a commit before it has room again."""
         return any(store.is_crowded_by_uncommitted() for store in self.stores.values())

@@ -152,7 +152,7 @@ class Room:
         )
         self._chunk_records, self._chunk_bytes = settings.chunk_records, settings.chunk_bytes
         self._has_stores = bool(state.stores)
-        self._can_be_repeated: Callable[[], bool] = lambda: is_repeatable and state.can_be_restored()
+        self._is_repeatable, self._stores = is_repeatable, state.stores
         self._most = sys.maxsize
         """How many records the task may take in this attempt."""
         self._taken = 0
@@ -230,6 +230,9 @@ class Room:
         self._taken += records
         for limit in self._limits:
             limit.took(records, nbytes)
+
+    def _can_be_repeated(self) -> bool:
+        return self._is_repeatable and all(store.can_be_restored() for store in self._stores.values())
 
     def _too_many(self, most: int) -> TooManyWritesError:
         return TooManyWritesError({self._context.facts.task: most})
