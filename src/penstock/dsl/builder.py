@@ -158,7 +158,7 @@ class StreamsBuilder(GlobalSources):
             trigger: how often rows of a DataFrame are looked for; by default as soon as the last ones are there.
             headers: the column of a DataFrame with the records' headers, an
                 ``array<struct<key: string, value: binary>>``; by default records have none.
-            format: what the values of the topic are envelopes around, in place of ``value``: ``debezium(Order)``,
+            format: the format of the topic whose values are envelopes, in place of ``value``: ``debezium(Order)``,
                 ``maxwell(Order)``, ``cloud_event(Order)``, ``json_lines(Order)``. ``timestamp`` then names a field of
                 the rows.
 

@@ -203,7 +203,7 @@ class StateStore(interface.StateStore):
         return False
 
     def can_be_restored(self) -> bool:
-        """True if the store has its committed rows again when it is opened anew."""
+        """True if the store has its committed rows again when it is opened again."""
         return True
 
     def is_crowded_by_uncommitted(self) -> bool:

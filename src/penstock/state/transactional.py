@@ -39,7 +39,7 @@ Row = tuple[bytes, bytes, int]
 
 READ_AT_ONCE = 10_000
 BYTES_OF_A_ROW = 48
-"""What an uncommitted row counts, besides the bytes of its value."""
+"""The bytes that an uncommitted row counts, apart from those of its value."""
 _FEW_ROWS = 64
 _changes = count(1)
 _COUNTED_ROWS = 10_000

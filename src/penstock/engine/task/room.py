@@ -36,9 +36,9 @@ class _Limit:
 
     Args:
         most: the limit; -1 for none.
-        of_a_row: what a written row makes, at least.
-        unknown: what a record is taken to make, as long as nothing is known.
-        held: returns what counts towards it now.
+        of_a_row: the least that a written row counts.
+        unknown: the writes that a record is taken to make, as long as nothing is known.
+        held: returns the writes that count towards it now.
         waiting: returns how many updates caches hold, which they send at the commit.
     """
 
@@ -99,20 +99,20 @@ class _Limit:
         self._before = counted
 
     def sent(self, updates: int, held: int) -> None:
-        """Note what these updates of caches have made at the commit.
+        """Note how many writes these updates of caches have made at the commit.
 
         Args:
-            held: what counted towards the limit before.
+            held: the writes that counted towards the limit before.
         """
         made = (self._held() - held) / updates
         self._of_a_sent = made if self._of_a_sent == self._unknown else max(made, self._of_a_sent)
 
     def held(self) -> int:
-        """What counts towards it now, without what caches will send."""
+        """The writes that count towards it now, without those of caches."""
         return self._held()
 
     def expected(self) -> float:
-        """What counts towards it now, and what the updates in caches will make at the commit."""
+        """The writes that count towards it now, with those that the updates in caches will make at the commit."""
         waiting = self._waiting()
         return self._held() + (waiting * self._of_a_sent if waiting else 0)
 

@@ -29,7 +29,7 @@ from penstock.values.times import parsed
 
 
 class Unwrap(Operator):
-    """Emits the rows in envelopes. What is no envelope is handled like a value that does not decode.
+    """Emits the rows in envelopes. A value that is no envelope is handled like one that does not decode.
 
     Args:
         key: the type of the keys in envelopes; None if keys are none.

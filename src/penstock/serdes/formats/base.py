@@ -48,7 +48,7 @@ class Format(ABC):
     reads_headers = False
     """Whether headers tell how to open an envelope."""
     hint = ""
-    """What to do about envelopes of another form."""
+    """The advice about envelopes of another form."""
 
     def __init__(self, kind: str, row: Any, written: Any = None, event_time: bool = False, keys: Any = None):
         self.value = rows_of(kind, row)
@@ -77,7 +77,7 @@ class Format(ABC):
         return text
 
     def row(self, value: Any, headers: Headers) -> Any:
-        """The row in one decoded envelope, for fields with its time; None if there is none."""
+        """The row in one decoded envelope, for fields with its time; None if it has no row."""
         return value
 
     def time(self, value: Any, headers: Headers) -> Any:
