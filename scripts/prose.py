@@ -1,10 +1,11 @@
-"""Check the English of README, docs, CHANGELOG and public docstrings by scripts/prose.toml: phrases and long sentences.
+"""Check the English of everything by scripts/prose.toml: phrases and long sentences.
 
 .venv/bin/python scripts/prose.py [FILE ...]
 .venv/bin/python scripts/prose.py --inside [PATH ...]
 
-With ``--inside`` it checks the source instead, all of it or the files and folders given: every docstring, the texts of
-attributes, and the messages of errors.
+Without arguments it checks README, docs, CHANGELOG and public docstrings, and then the source; with files, these pages
+alone. With ``--inside`` it checks the source alone, all of it or the files and folders given: docstrings, the texts
+of attributes, and the messages of errors.
 """
 
 from __future__ import annotations
@@ -215,7 +216,10 @@ def check_pages(files: list[str]) -> list[Finding]:
 
 def main(arguments: list[str]) -> int:
     """Print all findings; the exit code is 1 when there are any."""
-    found = check_inside(arguments[1:]) if arguments[:1] == ["--inside"] else check_pages(arguments)
+    if arguments:
+        found = check_inside(arguments[1:]) if arguments[0] == "--inside" else check_pages(arguments)
+    else:
+        found = [*check_pages([]), *check_inside([])]
     for finding in found:
         print(f"{finding.place}: {finding.said}")
     if found:
