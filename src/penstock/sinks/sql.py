@@ -1,4 +1,4 @@
-"""What the sinks of SQL databases share: names, statements, and a batch with its number in one transaction."""
+"""The common part of all sinks into SQL databases: names, statements, and a batch with its number in one transaction."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class SqlWriter(SinkWriter):
 
     BEGIN = "BEGIN"
     LOCK = ""
-    """What a SELECT ends with that keeps others from writing the same row."""
+    """The end of a SELECT that keeps others from writing the same row."""
 
     def __init__(self, partition: SinkPartition, table: str, shown: str):
         if partition.is_table and not partition.keys:
@@ -129,7 +129,7 @@ class SqlWriter(SinkWriter):
 
     @property
     def otherwise(self) -> str:
-        """What an INSERT does with a row whose key is there."""
+        """The end of an INSERT, for a row whose key is there."""
         others = [quoted(name) for name in self.names if name not in self.keys]
         does = f"UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in others)}" if others else "NOTHING"
         return f"ON CONFLICT ({listed(self.keys)}) DO {does}"

@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL that does not wait for ever."""
+"""A connection to PostgreSQL that does not wait forever."""
 
 from __future__ import annotations
 

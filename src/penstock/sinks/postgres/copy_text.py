@@ -13,7 +13,7 @@ from penstock.serdes import json_columns
 _NULL = "\\N"
 
 _ESCAPES = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
-"""What stands for each character that COPY reads in its own way; the backslash first."""
+"""The text for each character that COPY reads in its own way; the backslash first."""
 
 _HEX = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint16)
 """The two digits of each byte."""

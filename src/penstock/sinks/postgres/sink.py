@@ -20,7 +20,7 @@ from penstock.values.masking import SECRET_NAME
 TIMEOUT: Duration = "1 minute"
 
 _DEFAULTS = {"connect_timeout": 10, "application_name": "penstock", "keepalives_idle": 30, "keepalives_interval": 10}
-"""What a connection string need not say: a server that is away is noticed within a minute."""
+"""Parameters that a connection string may leave out: a server that is away is noticed within a minute."""
 
 _NAME_OF_SECRET = re.compile(SECRET_NAME.pattern.replace("|key", ""), re.IGNORECASE)
 """Parameters of a connection that are secrets: ``sslkey`` is a file."""
@@ -34,8 +34,8 @@ class PostgresSink(Sink):
     sink share one connection. This needs ``penstock-streams[postgres]``.
 
     Args:
-        conninfo: a connection string or URL of PostgreSQL. What it leaves out comes from PostgreSQL's own variables and
-            files, such as ``PGPASSWORD``.
+        conninfo: a connection string or URL of PostgreSQL. Parameters that it leaves out come from PostgreSQL's own
+            variables and files, such as ``PGPASSWORD``.
         table: the table's name, perhaps with its schema: ``"shop.totals"``.
         timeout: how long the database may take for one batch. After that, Penstock gives the connection up and makes a
             new one.
