@@ -1,4 +1,4 @@
-"""The common part of all sinks into SQL databases: names, statements, and a batch with its number in one transaction."""
+"""The common part of all SQL sinks: names, statements, and a batch with its number in one transaction."""
 
 from __future__ import annotations
 
