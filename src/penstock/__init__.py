@@ -95,6 +95,7 @@ if _TYPE_CHECKING:
     from penstock.log.consume import consume
     from penstock.log.produce import produce, produce_columns
     from penstock.log.schema import schema_of
+    from penstock.plan.aggregates.named import Count, First, Last, Max, Mean, Min, NamedAggregate, Sum
     from penstock.plan.functions import columnar
     from penstock.plan.store_suppliers import DslKeyValueParams, DslSessionParams, DslStoreSuppliers, DslWindowParams
     from penstock.plan.topology import Topology
@@ -198,6 +199,7 @@ __all__ = [
     "Consumed",
     "ConsumerRecord",
     "CorruptDataError",
+    "Count",
     "Deduplicated",
     "DslKeyValueParams",
     "DslSessionParams",
@@ -208,6 +210,7 @@ __all__ = [
     "FailOnInvalidTimestamp",
     "FailureReason",
     "FencedError",
+    "First",
     "FixedKeyProcessor",
     "GlobalKTable",
     "Grouped",
@@ -226,12 +229,17 @@ __all__ = [
     "KeyValueStore",
     "KeyValueStoreSupplier",
     "LagInfo",
+    "Last",
     "LogAndSkipOnInvalidTimestamp",
     "LogError",
     "Loss",
     "Materialized",
+    "Max",
+    "Mean",
     "Metric",
+    "Min",
     "MultiVersionedKeyQuery",
+    "NamedAggregate",
     "NoSuchElementError",
     "OffsetOutOfRangeError",
     "OldNameWarning",
@@ -291,6 +299,7 @@ __all__ = [
     "Streams",
     "StreamsBuilder",
     "StreamsMetrics",
+    "Sum",
     "Suppressed",
     "SuspendReason",
     "TableJoined",
@@ -400,6 +409,7 @@ _NAMES = {
     "figures.losses": "Loss",
     "figures.metrics": "Metric",
     "values.offset_reset": "AutoOffsetReset",
+    "plan.aggregates.named": "Count First Last Max Mean Min NamedAggregate Sum",
     "plan.functions": "columnar",
     "plan.store_suppliers": "DslKeyValueParams DslSessionParams DslStoreSuppliers DslWindowParams",
     "plan.topology": "Topology",

@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from penstock import CalendarWindows, Materialized, SessionWindows, StreamsBuilder, TimeWindows, Topology
+from penstock import (
+    CalendarWindows,
+    Count,
+    Materialized,
+    Max,
+    Min,
+    SessionWindows,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+)
 from penstock.engine.evolution.matching import NO_WISHES, Matches, matches_of
 from penstock.engine.evolution.refusals import check
 from penstock.engine.shared import starts
@@ -108,6 +118,11 @@ REFUSED = {
         counted(),
         aggregated(list, lambda key, value, seen: [*seen, value]),
         r"store 'counts': value was int and is json\[list\] now, made by was count and is aggregate now",
+    ),
+    "other aggregates by name": (
+        lambda stream: stream.group_by_key().aggregate(store="counts", n=Count(), x=Max(len)),
+        lambda stream: stream.group_by_key().aggregate(store="counts", n=Count(), x=Min(len)),
+        r"store 'counts': aggregates was n=Count\(\), x=Max\(len\) and is n=Count\(\), x=Min\(len\) now",
     ),
     "another type of keys": (
         lambda stream: stream.group_by(lambda key, value: "x", key=str).count("counts"),

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow.compute as pc
 
 from penstock import (
     BufferConfig,
+    Count,
     Deduplicated,
     EmitStrategy,
+    First,
     JoinWindows,
+    Last,
     Materialized,
+    Max,
+    Mean,
+    Min,
+    NamedAggregate,
     SessionWindows,
     SlidingWindows,
     StreamJoined,
     StreamsBuilder,
+    Sum,
     Suppressed,
     TimeWindows,
     Topology,
@@ -382,6 +391,78 @@ def aggregate(builder: StreamsBuilder) -> None:
         return None if value == 3 else seen
 
     stream(builder).group_by_key().aggregate(list, append, value=list, store="store").to_stream().to("out")
+
+
+@dataclass
+class Reading:
+    number: int
+    share: float | None
+    letter: str
+
+
+def reading(number: int | None) -> Reading | None:
+    return None if number is None else Reading(number, number / 3 if number else None, "abcd"[number])
+
+
+NAMED: dict[str, NamedAggregate] = {
+    "all": Count(),
+    "shares": Count("share"),
+    "total": Sum("number"),
+    "mean": Mean("share"),
+    "sum": Sum(lambda value: value.share),
+    "least": Min("letter"),
+    "most": Max("share"),
+    "first": First("share"),
+    "last": Last("letter"),
+}
+"""Aggregates by name of ``Reading``."""
+
+
+def readings(builder: StreamsBuilder) -> KStream:
+    return stream(builder).map_values(reading, value=Reading)
+
+
+@cached
+def aggregates_by_name(builder: StreamsBuilder) -> None:
+    readings(builder).group_by_key().aggregate(store="store", **NAMED).to_stream().to("out")
+
+
+@example
+def aggregates_by_name_of_new_keys_in_a_versioned_store(builder: StreamsBuilder) -> None:
+    groups = readings(builder).group_by(lambda key, value: key or "z")
+    kept = versioned(history_retention=20)
+    groups.aggregate(materialized=kept, total=Sum("number"), last=Last("share")).to_stream().to("out")
+
+
+@example
+def aggregates_by_name_in_windows(builder: StreamsBuilder) -> None:
+    windows = TimeWindows.of_size_and_grace(10, 5).advance_by(3)
+    readings(builder).group_by_key().windowed_by(windows).aggregate(store="store", **NAMED).to_stream().to("out")
+
+
+@example
+def aggregates_by_name_of_closed_windows(builder: StreamsBuilder) -> None:
+    windows = readings(builder).group_by_key().windowed_by(TimeWindows.of_size_and_grace(10, 5))
+    final = windows.emit_strategy(EmitStrategy.on_window_close())
+    final.aggregate(mean=Mean("number"), least=Min("share")).to_stream().to("out")
+
+
+@example
+def aggregates_by_name_in_sliding_windows(builder: StreamsBuilder) -> None:
+    windows = SlidingWindows.of_time_difference_and_grace(5, 5)
+    readings(builder).group_by_key().windowed_by(windows).aggregate(store="store", **NAMED).to_stream().to("out")
+
+
+@example
+def aggregates_by_name_in_sessions(builder: StreamsBuilder) -> None:
+    windows = SessionWindows.of_inactivity_gap_and_grace(4, 20)
+    readings(builder).group_by_key().windowed_by(windows).aggregate(store="store", **NAMED).to_stream().to("out")
+
+
+@example
+def aggregates_by_name_grouped_again(builder: StreamsBuilder) -> None:
+    stats = readings(builder).group_by_key().aggregate(mean=Mean("number"), last=Last("number"))
+    stats.group_by(lambda key, stat: (str(stat.last), stat.mean), value=float).count("store").to_stream().to("out")
 
 
 @cached

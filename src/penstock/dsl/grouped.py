@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, overload
 
+from penstock.dsl.aggregates import or_by_name
 from penstock.dsl.aggregations import NO_KEY, REDUCER, aggregation_of, burn_count_name, reducer_of, reduction_of
 from penstock.dsl.cogrouped import CogroupedKStream
 from penstock.dsl.functions import Aggregator, Merger, Reducer
@@ -16,6 +17,7 @@ from penstock.dsl.windowed import SessionWindowedKStream, TimeWindowedKStream, c
 from penstock.dsl.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 from penstock.errors import ConfigError
 from penstock.plan import names, nodes
+from penstock.plan.aggregates.named import NamedAggregate
 from penstock.plan.functions import caller, user_function
 from penstock.plan.node import Node
 from penstock.processor import RecordContext
@@ -153,6 +155,28 @@ class KGroupedStream(KafkaNames, Generic[K, V]):
         /,
     ) -> KTable[Windowed[K], R]: ...
 
+    @overload
+    def aggregate(
+        self,
+        *,
+        value: type[R],
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+        **aggregates: NamedAggregate,
+    ) -> KTable[K, R]: ...
+
+    @overload
+    def aggregate(
+        self,
+        *,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+        **aggregates: NamedAggregate,
+    ) -> KTable[K, Any]: ...
+
+    @or_by_name
     def aggregate(
         self,
         initializer: Callable[[], R],
@@ -225,6 +249,11 @@ class KGroupedStream(KafkaNames, Generic[K, V]):
         if not isinstance(windows, SessionWindows):
             raise ConfigError(f"windows= takes SessionWindows, got {windows!r}; use windowed_by for other windows")
         return SessionWindowedKStream(self, windows)
+
+    @property
+    def _aggregated(self) -> tuple[Serde, bool]:
+        """The type of the values that are aggregated, and whether they are rows that change."""
+        return self._value, False
 
     def _aggregate(
         self, prefix: str, aggregation: nodes.Aggregation, given: Materialized | None, value: Serde, name: str | None
@@ -317,6 +346,28 @@ class KGroupedTable(KafkaNames, Generic[K, V]):
         name: str | None = None,
     ) -> KTable[K, R]: ...
 
+    @overload
+    def aggregate(
+        self,
+        *,
+        value: type[R],
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+        **aggregates: NamedAggregate,
+    ) -> KTable[K, R]: ...
+
+    @overload
+    def aggregate(
+        self,
+        *,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+        **aggregates: NamedAggregate,
+    ) -> KTable[K, Any]: ...
+
+    @or_by_name
     def aggregate(
         self,
         initializer: Callable[[], R],
@@ -338,6 +389,11 @@ class KGroupedTable(KafkaNames, Generic[K, V]):
         value, given = kept_as("aggregate", value, materialized, store)
         aggregation, result = aggregation_of(initializer, adder, value, subtractor)
         return self._aggregate(names.TABLE_AGGREGATE, aggregation, given, result, name)
+
+    @property
+    def _aggregated(self) -> tuple[Serde, bool]:
+        """The type of the values that are aggregated, and whether they are rows that change."""
+        return self._value, True
 
     def _aggregate(
         self, prefix: str, aggregation: nodes.Aggregation, given: Materialized | None, value: Serde, name: str | None

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, overload
 
+from penstock.dsl.aggregates import or_by_name
 from penstock.dsl.aggregations import aggregation_of, burn_count_name, reduction_of
 from penstock.dsl.functions import Aggregator, Merger, Reducer
 from penstock.dsl.graph import K, R, V
@@ -22,6 +23,7 @@ from penstock.dsl.windows import (
 )
 from penstock.errors import ConfigError, TopologyError
 from penstock.plan import names, nodes
+from penstock.plan.aggregates.named import NamedAggregate
 from penstock.plan.functions import caller
 from penstock.plan.own_windows import ends_of_windows, own_windows_of, refuse_ignored
 from penstock.processor import RecordContext
@@ -109,6 +111,28 @@ class TimeWindowedKStream(KafkaNames, Generic[K, V]):
         name: str | None = None,
     ) -> KTable[Windowed[K], R]: ...
 
+    @overload
+    def aggregate(
+        self,
+        *,
+        value: type[R],
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+        **aggregates: NamedAggregate,
+    ) -> KTable[Windowed[K], R]: ...
+
+    @overload
+    def aggregate(
+        self,
+        *,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+        **aggregates: NamedAggregate,
+    ) -> KTable[Windowed[K], Any]: ...
+
+    @or_by_name
     def aggregate(
         self,
         initializer: Callable[[], R],
@@ -122,6 +146,11 @@ class TimeWindowedKStream(KafkaNames, Generic[K, V]):
         value, given = kept_as("aggregate", value, materialized, store)
         aggregation, result = aggregation_of(initializer, aggregator, value)
         return self._aggregate(names.STREAM_AGGREGATE, aggregation, given, result, name)
+
+    @property
+    def _aggregated(self) -> tuple[Serde, bool]:
+        """The type of the values that are aggregated, and whether they are rows that change."""
+        return self._grouped._value, False
 
     def _aggregate(
         self, prefix: str, aggregation: nodes.Aggregation, given: Materialized | None, value: Serde, name: str | None
@@ -249,6 +278,28 @@ class SessionWindowedKStream(KafkaNames, Generic[K, V]):
         name: str | None = None,
     ) -> KTable[Windowed[K], R]: ...
 
+    @overload
+    def aggregate(
+        self,
+        *,
+        value: type[R],
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+        **aggregates: NamedAggregate,
+    ) -> KTable[Windowed[K], R]: ...
+
+    @overload
+    def aggregate(
+        self,
+        *,
+        store: str | None = None,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+        **aggregates: NamedAggregate,
+    ) -> KTable[Windowed[K], Any]: ...
+
+    @or_by_name
     def aggregate(
         self,
         initializer: Callable[[], R],
@@ -285,6 +336,11 @@ class SessionWindowedKStream(KafkaNames, Generic[K, V]):
         """The first record of each new session; one that extends or merges sessions is none (KIP-655)."""
         given, own_name = _distinct_as(named, materialized, name, store)
         return distinct_table(self._grouped, self._windows, self._emit, nodes.SessionDistinct, given, own_name)
+
+    @property
+    def _aggregated(self) -> tuple[Serde, bool]:
+        """The type of the values that are aggregated, and whether they are rows that change."""
+        return self._grouped._value, False
 
     def _aggregate(
         self, prefix: str, aggregation: nodes.Aggregation, given: Materialized | None, value: Serde, name: str | None

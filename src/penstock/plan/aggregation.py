@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.plan.columns import BOTH, NEITHER, VALUE, Columns
 from penstock.plan.functions import Maker, UserFunction
 from penstock.serdes import Serde
+
+if TYPE_CHECKING:
+    from penstock.plan.aggregates.together import Together
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -24,10 +27,14 @@ class Aggregation:
     initialize: Callable[[], Any] | None = None
     subtract: UserFunction | None = None
     merge: UserFunction | None = None
+    together: Together | None = None
+    """The aggregates by name that the functions belong to."""
 
     @property
     def reads_columns(self) -> Columns:
         """The columns that its functions use."""
+        if self.together is not None:
+            return self.together.reads_columns
         return {"count": NEITHER, "reduce": VALUE}.get(self.kind, BOTH)
 
     def maker(self, type_: Serde) -> Maker | None:

@@ -175,6 +175,8 @@ def _of_step(node: Node) -> Iterator[tuple[str, str]]:
         yield "topic", topic
     if node.aggregation is not None:
         yield "made by", node.aggregation.kind
+        if node.aggregation.together is not None:
+            yield "aggregates", node.aggregation.together.shown
         if node.aggregation.initialize is not None and (first := _type_of(node.aggregation.initialize)):
             yield "first value", first
     if isinstance(node.windows, OwnWindows):

@@ -20,7 +20,9 @@ from penstock.figures.moving import moving
 from penstock.ops.core.context import Context
 from penstock.ops.core.failures import misfit_result
 from penstock.ops.core.groups import Groups
+from penstock.ops.core.named_fold import NamedColumns
 from penstock.ops.core.record_context import Told
+from penstock.plan.aggregates.together import Together
 from penstock.plan.functions import UserFunction
 from penstock.plan.nodes import Aggregation
 from penstock.serdes import INT, Serde
@@ -73,7 +75,8 @@ def fold_of(aggregation: Aggregation, node: str, serde: Serde, context: Context)
     initialize = aggregation.initialize
     if aggregation.kind == "reduce":
         add, subtract, initialize = _reducer(add), subtract and _reducer(subtract), None
-    return UserFold(node, serde, context, initialize, add, subtract, function=aggregation.add, told=told)
+    fold = UserFold(node, serde, context, initialize, add, subtract, function=aggregation.add, told=told)
+    return fold if aggregation.together is None else NamedFold(aggregation.together, fold)
 
 
 def _add_one(key: Any, value: Any, count: int) -> int:
@@ -119,6 +122,21 @@ class Count(Fold):
         old = NumberColumn(groups.unsort(counts - delta), INT, groups.unsort(existed))
         times = running_timestamps(groups, before, rows.timestamps, now_exists)
         return Folded(new, old, times, None)
+
+
+class NamedFold(Fold):
+    """Aggregates by name: whole columns of streams, and the rest record by record."""
+
+    def __init__(self, together: Together, one_by_one: UserFold):
+        self._columns = NamedColumns(together)
+        self._one_by_one = one_by_one
+
+    def fold(self, groups: Groups, before: Values, rows: Rows) -> Folded:
+        if rows.subtract is None:
+            folded = self._columns.fold(groups, before, rows.keys, rows.add)
+            if folded is not None:
+                return Folded(*folded, running_timestamps(groups, before, rows.timestamps, None), None)
+        return self._one_by_one.fold(groups, before, rows)
 
 
 class UserFold(Fold):

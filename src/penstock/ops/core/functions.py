@@ -18,7 +18,9 @@ from penstock.figures.moving import moving
 from penstock.handlers import PROCESSING
 from penstock.messages import describe, show
 from penstock.ops.core.context import Context
+from penstock.ops.core.narrowed import narrowed
 from penstock.ops.core.record_context import record_contexts
+from penstock.plan.aggregates.together import Narrowing
 from penstock.plan.functions import UserFunction
 from penstock.serdes import Serde
 from penstock.usage.calls import close, refuse_result, truth, why_result_unusable, wrong_results
@@ -136,6 +138,8 @@ class Caller:
 
     def column(self, batch: Batch, serde: Serde) -> tuple[Batch, Column]:
         """The results of a function of (value) or (key, value), as a column."""
+        if isinstance(self.function.call, Narrowing) and (narrow := narrowed(self.function.call, batch.value)):
+            return batch, narrow
         if self.function.columnar:
             arguments = [batch.value.arrow()] if self.function.arity == 1 else [batch.key.arrow(), batch.value.arrow()]
             return batch, from_arrow(self.columns(batch, *arguments), serde)

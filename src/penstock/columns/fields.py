@@ -1,0 +1,97 @@
+"""Columns of Structs, kept field by field: results of aggregates by name. The Structs are made when asked for."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.arrays import Binary, BoolArray, IntArray, nulls
+from penstock.columns.column import BytesColumn, Column
+from penstock.serdes.json import JsonSerde
+
+
+class Part(NamedTuple):
+    """One field of many values: numbers or objects, and where there is one; None if everywhere."""
+
+    values: NDArray[Any]
+    present: BoolArray | None = None
+
+    def take(self, rows: IntArray) -> Part:
+        """Return the field of these rows."""
+        return Part(self.values[rows], None if self.present is None else self.present[rows])
+
+    def listed(self) -> list[Any]:
+        """Return Python values, None where there is none."""
+        found: list[Any] = self.values.tolist()
+        if self.present is not None:
+            for row in np.flatnonzero(~self.present).tolist():
+                found[row] = None
+        return found
+
+
+class FieldsColumn(Column):
+    """Structs of these fields; null where not ``valid``."""
+
+    __slots__ = ("_data", "_values", "parts", "valid")
+
+    serde: JsonSerde
+
+    def __init__(self, parts: tuple[Part, ...], serde: JsonSerde, valid: BoolArray | None = None):
+        self.parts = parts
+        self.serde = serde
+        self.valid = valid
+        self._data: Binary | None = None
+        self._values: list[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.parts[0].values)
+
+    def take(self, rows: IntArray) -> Column:
+        valid = None if self.valid is None else self.valid[rows]
+        return FieldsColumn(tuple(part.take(rows) for part in self.parts), self.serde, valid)
+
+    def null_mask(self) -> BoolArray | None:
+        return None if self.valid is None or self.valid.all() else ~self.valid
+
+    def encoded(self) -> Binary:
+        if self._data is None:
+            self._data = self.serde.encode_all(self.decoded()) if len(self) else nulls(0)
+        return self._data
+
+    def decoded(self) -> list[Any]:
+        if self._values is None:
+            values: list[Any] = list(map(self.serde.type, *(part.listed() for part in self.parts)))
+            if self.valid is not None:
+                for row in np.flatnonzero(~self.valid).tolist():
+                    values[row] = None
+            self._values = values
+        return self._values
+
+    def where(self, keep: BoolArray) -> Column:
+        return FieldsColumn(self.parts, self.serde, keep if self.valid is None else keep & self.valid)
+
+    def narrowed(self, count: int, serde: JsonSerde) -> FieldsColumn:
+        """Return the first fields as another type."""
+        return FieldsColumn(self.parts[:count], serde, self.valid)
+
+    def _join(self, every: list[Any]) -> Column:
+        kinds = [{column.parts[number].values.dtype for column in every} for number in range(len(self.parts))]
+        if any(len(kind) > 1 for kind in kinds):
+            return BytesColumn(super()._join(every).encoded(), self.serde)
+        parts = tuple(joined([column.parts[number] for column in every]) for number in range(len(self.parts)))
+        return FieldsColumn(parts, self.serde, _masks([column.valid for column in every], list(map(len, every))))
+
+
+def joined(parts: list[Part]) -> Part:
+    """Return one field after the other."""
+    masks = _masks([part.present for part in parts], [len(part.values) for part in parts])
+    return Part(np.concatenate([part.values for part in parts]), masks)
+
+
+def _masks(masks: list[BoolArray | None], lengths: list[int]) -> BoolArray | None:
+    if all(mask is None for mask in masks):
+        return None
+    every = [np.ones(n, np.bool_) if mask is None else mask for mask, n in zip(masks, lengths, strict=True)]
+    return np.concatenate(every)

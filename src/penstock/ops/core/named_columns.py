@@ -1,0 +1,195 @@
+"""The rules of aggregates by name on whole columns; they give what the rules record by record give."""
+
+from __future__ import annotations
+
+from datetime import date
+from functools import singledispatch
+from types import NoneType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.arrays import BoolArray
+from penstock.columns.fields import Part
+from penstock.ops.core.groups import Groups
+from penstock.ops.core.running import running
+from penstock.plan.aggregates.folding import Averaging, Choosing, Counting, Folding, Keeping, Summing
+
+_SAFE_SUM = 2.0**62
+"""Below this no sum of whole numbers is near the end of 64 bits, however it is rounded."""
+_EXACT = 2**53
+"""Below this each whole number is a float."""
+_PLAIN = frozenset((str, int, bool))
+"""Values that come back from bytes as they are."""
+
+
+class Unfit(Exception):
+    """These values go record by record."""
+
+
+class Given(NamedTuple):
+    """What an aggregate is computed from."""
+
+    groups: Groups
+    existed: BoolArray
+    """Whether each group had an aggregate."""
+    base: list[list[Any]]
+    """The cells of each group before the rows, by cell; None where there was none."""
+    values: list[Any]
+    """What was read of each row, in the order of rows."""
+    trusted: bool
+    """Whether the values are known to have their type, as they were read from bytes."""
+
+
+@singledispatch
+def computed(folding: Folding, given: Given) -> tuple[Part, ...]:
+    """Return the cells after each row, in the groups' order.
+
+    Raises:
+        Unfit: the values go record by record.
+    """
+    raise Unfit
+
+
+@computed.register
+def _(folding: Counting, given: Given) -> tuple[Part, ...]:
+    base = np.array([one or 0 for one in given.base[0]], np.int64)
+    if folding.every:
+        return (Part(base[given.groups.group] + given.groups.running_count()),)
+    there = np.array([one is not None for one in given.values], np.int64)[given.groups.order]
+    return (Part(base[given.groups.group] + given.groups.running_sum(there)),)
+
+
+@computed.register
+def _(folding: Summing, given: Given) -> tuple[Part, ...]:
+    base, values = _both(folding, given, given.base[0])
+    return (_summed(given.groups, base, values),)
+
+
+@computed.register
+def _(folding: Averaging, given: Given) -> tuple[Part, ...]:
+    base, values = _both(folding, given, given.base[1])
+    total = _summed(given.groups, base, values)
+    before = np.array([one or 0 for one in given.base[2]], np.int64)
+    count = before[given.groups.group] + given.groups.running_sum(_there(values).astype(np.int64))
+    if total.values.dtype == np.int64 and len(count) and np.abs(total.values).max() >= _EXACT:
+        raise Unfit
+    with np.errstate(all="ignore"):
+        mean = total.values / np.maximum(count, 1)
+    return Part(mean, count > 0), total, Part(count)
+
+
+@computed.register
+def _(folding: Choosing, given: Given) -> tuple[Part, ...]:
+    kinds = set(map(type, given.values)) | set(map(type, given.base[0]))
+    if kinds & {str, date}:
+        return (_chosen_of_ranks(folding, given, kinds - {NoneType}),)
+    base, values = _both(folding, given, given.base[0])
+    both = np.concatenate([base.values, values.values])
+    if both.dtype == np.float64 and np.signbit(both[both == 0]).any():
+        raise Unfit  # -0.0 and 0.0 are equal, and the first of them stays
+    return (_chosen(given.groups, folding.largest, base, values),)
+
+
+@computed.register
+def _(folding: Keeping, given: Given) -> tuple[Part, ...]:
+    _check(folding, given, set(map(type, given.values)) - {NoneType})
+    groups = given.groups
+    values = objects(given.values)[groups.order]
+    if folding.last:
+        return (Part(values),)
+    first = np.where(given.existed, objects(given.base[0]), values[groups.starts])
+    return (Part(first[groups.group]),)
+
+
+def objects(values: list[Any]) -> NDArray[Any]:
+    """Return values as an array of objects."""
+    return np.fromiter(values, object, len(values))
+
+
+def _check(folding: Folding, given: Given, kinds: set[type]) -> None:
+    """Refuse values that may not come back from bytes as they are."""
+    if given.trusted and folding.type is not Any:
+        return
+    if not kinds <= _PLAIN or (folding.type is not Any and kinds - {folding.type}):
+        raise Unfit
+
+
+def _both(folding: Folding, given: Given, base: list[Any]) -> tuple[Part, Part]:
+    """Return the numbers of the groups, and those of the rows in the groups' order, of one type."""
+    kinds = (set(map(type, base)) | set(map(type, given.values))) - {NoneType}
+    if not (kinds <= {int} or kinds <= {float}):
+        raise Unfit
+    if folding.type in (int, float) and kinds - {folding.type}:
+        raise Unfit
+    dtype = np.dtype(np.float64 if float in kinds else np.int64)
+    values = _numbers(given.values, dtype).take(given.groups.order)
+    before = _numbers(base, dtype)
+    if folding.type is Any and not np.isfinite(values.values).all():
+        raise Unfit
+    return before, values
+
+
+def _numbers(values: list[Any], dtype: np.dtype[Any]) -> Part:
+    present = None
+    if None in values:
+        present = np.array([one is not None for one in values], np.bool_)
+        values = [0 if one is None else one for one in values]
+    try:
+        return Part(np.array(values, dtype), present)
+    except OverflowError:
+        raise Unfit from None
+
+
+def _there(part: Part) -> BoolArray:
+    return np.ones(len(part.values), np.bool_) if part.present is None else part.present
+
+
+def _since(groups: Groups, base: Part, values: Part) -> BoolArray | None:
+    """Return where a group has had a value, up to each row."""
+    if base.present is None or values.present is None:
+        return None if values.present is None else _there(base)[groups.group]
+    had: BoolArray = base.present[groups.group] | (groups.running_sum(values.present.astype(np.int64)) > 0)
+    return None if had.all() else had
+
+
+def _summed(groups: Groups, base: Part, values: Part) -> Part:
+    present = _since(groups, base, values)
+    if values.values.dtype == np.int64:
+        sums = np.add.reduceat(np.abs(values.values.astype(np.float64)), groups.starts)
+        if (np.abs(base.values.astype(np.float64)) + sums).max() > _SAFE_SUM:
+            raise Unfit
+        return Part(base.values[groups.group] + groups.running_sum(values.values), present)
+    nothing = -0.0  # what changes no float
+    start = np.where(_there(base), base.values, nothing)
+    with np.errstate(all="ignore"):
+        return Part(running(groups, start, np.where(_there(values), values.values, nothing), np.add), present)
+
+
+def _chosen(groups: Groups, largest: bool, base: Part, values: Part) -> Part:
+    """Return the least or the largest number so far; NaN is larger than all others."""
+    is_float = values.values.dtype == np.float64
+    step: np.ufunc
+    if largest:
+        step, nothing = np.maximum, -np.inf if is_float else np.iinfo(np.int64).min
+    else:
+        step, nothing = (np.fmin, np.nan) if is_float else (np.minimum, np.iinfo(np.int64).max)
+    start = np.where(_there(base), base.values, nothing)
+    chosen = running(groups, start, np.where(_there(values), values.values, nothing), step)
+    return Part(chosen, _since(groups, base, values))
+
+
+def _chosen_of_ranks(folding: Choosing, given: Given, kinds: set[type]) -> Part:
+    """Return the first or last text or date so far, by their ranks among all of them."""
+    if len(kinds) > 1 or (folding.type is not Any and kinds != {folding.type}):
+        raise Unfit
+    ranked = sorted({*given.values, *given.base[0]} - {None})
+    rank = {value: number for number, value in enumerate(ranked)}
+    rank[None] = None  # type: ignore[assignment]
+    integer = np.dtype(np.int64)
+    base = _numbers([rank[one] for one in given.base[0]], integer)
+    values = _numbers([rank[one] for one in given.values], integer).take(given.groups.order)
+    chosen = _chosen(given.groups, folding.largest, base, values)
+    there = _there(chosen)
+    return Part(objects(ranked)[np.where(there, chosen.values, 0)], chosen.present)

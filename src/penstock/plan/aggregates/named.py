@@ -1,0 +1,167 @@
+"""The aggregates that users name: ``aggregate(orders=Count(), total=Sum("amount"))``."""
+
+from __future__ import annotations
+
+import datetime
+from abc import abstractmethod
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, ClassVar, get_args
+
+from penstock.errors import TopologyError
+from penstock.plan.aggregates.folding import Averaging, Choosing, Counting, Folding, Keeping, Summing
+from penstock.plan.aggregates.reading import Reading, reading_of, shown_type
+from penstock.serdes import Serde
+from penstock.usage.java_names import KafkaNames
+
+Field = str | Callable[..., Any] | None
+_NUMBERS = (int, float, Decimal)
+_ORDERED = (*_NUMBERS, str, datetime.datetime, datetime.date, datetime.time, datetime.timedelta)
+_ANY_NUMBER = int | float
+
+
+class NamedAggregate(KafkaNames):
+    """An aggregate that has a name in the result of ``aggregate``.
+
+    Args:
+        field: what it takes of each record: the name of a field, such as ``"amount"`` or ``"payload.amount"``, or a
+            function of (value) or (key, value). Without it, the value itself.
+
+    >>> Sum("amount"), Count()
+    (Sum('amount'), Count())
+    """
+
+    needs: ClassVar[str] = ""
+    """What its values have to be, for errors; empty if they may be anything."""
+    takes: ClassVar[tuple[type, ...]] = ()
+    """The types that they may have."""
+    way_out: ClassVar[str] = "keep all values of a group with aggregate(initializer, adder, subtractor)"
+    """What to do instead with grouped tables; empty if it works there."""
+
+    def __init__(self, field: Field = None):
+        self.field = field
+
+    def __repr__(self) -> str:
+        shown = getattr(self.field, "__name__", "<function>") if callable(self.field) else repr(self.field)
+        return f"{type(self).__name__}({'' if self.field is None else shown})"
+
+    def bound(self, value: Serde, where: str, retracts: bool) -> tuple[Reading, Folding]:
+        """Return what it reads of values of a type, and its rules.
+
+        Raises:
+            TopologyError: it does not fit the type.
+        """
+        if retracts and self.way_out:
+            raise TopologyError(
+                f"aggregate at {where}: {self!r} cannot take a row out again, and rows of a table change; "
+                f"{self.way_out}"
+            )
+        reading = reading_of(self.field, repr(self), value, where)
+        every = get_args(reading.type) if isinstance(reading.type, type(_ANY_NUMBER)) else (reading.type,)
+        if self.takes and not all(one is Any or one in self.takes for one in every):
+            raise TopologyError(
+                f"aggregate at {where}: {self!r} takes {self.needs}; what it is given is of type "
+                f"{shown_type(reading.type)}"
+            )
+        return reading, self.folding(reading.type, retracts)
+
+    @abstractmethod
+    def folding(self, kind: Any, retracts: bool) -> Folding:
+        """Return its rules for values of a type."""
+
+
+class Count(NamedAggregate):
+    """How many records there are, or how many have a field that is not None.
+
+    >>> from penstock.testing import pipe
+    >>> count = {"orders": Count(), "paid": Count("amount")}
+    >>> pipe(lambda stream: stream.group_by_key().aggregate(**count), [("a", {"amount": 5}), ("a", {"amount": None})])
+    [('a', Aggregates(orders=1, paid=1)), ('a', Aggregates(orders=2, paid=1))]
+    """
+
+    way_out = ""
+
+    def folding(self, kind: Any, retracts: bool) -> Folding:
+        return Counting(repr(self), kind, retracts, every=self.field is None)
+
+
+class Sum(NamedAggregate):
+    """The sum of numbers, without those that are None; None if there is no number.
+
+    A sum of whole numbers that does not fit into 64 bits is a failure of its record.
+
+    >>> from penstock.testing import pipe
+    >>> pipe(lambda stream: stream.group_by_key().aggregate(total=Sum()), [("a", 2), ("a", 5), ("a", 3)])
+    [('a', Aggregates(total=2)), ('a', Aggregates(total=7)), ('a', Aggregates(total=10))]
+    """
+
+    needs, takes, way_out = "numbers", _NUMBERS, ""
+
+    def folding(self, kind: Any, retracts: bool) -> Folding:
+        return Summing(repr(self), _ANY_NUMBER if kind is Any else kind, retracts)
+
+
+class Mean(NamedAggregate):
+    """The mean of numbers, without those that are None; None if there is no number.
+
+    >>> from penstock.testing import pipe
+    >>> pipe(lambda stream: stream.group_by_key().aggregate(mean=Mean()), [("a", 2), ("a", 5), ("a", 3)])
+    [('a', Aggregates(mean=2.0)), ('a', Aggregates(mean=3.5)), ('a', Aggregates(mean=3.3333333333333335))]
+    """
+
+    needs, takes, way_out = "numbers", _NUMBERS, ""
+
+    def folding(self, kind: Any, retracts: bool) -> Folding:
+        return Averaging(repr(self), _ANY_NUMBER if kind is Any else kind, retracts)
+
+
+class Min(NamedAggregate):
+    """The smallest value, without those that are None; None if there is no other. NaN is larger than all numbers.
+
+    >>> from penstock.testing import pipe
+    >>> pipe(lambda stream: stream.group_by_key().aggregate(least=Min()), [("a", 2), ("a", 5), ("a", 3)])
+    [('a', Aggregates(least=2)), ('a', Aggregates(least=2)), ('a', Aggregates(least=2))]
+    """
+
+    needs, takes = "numbers, text or times", _ORDERED
+
+    def folding(self, kind: Any, retracts: bool) -> Folding:
+        return Choosing(repr(self), kind, retracts, largest=False)
+
+
+class Max(NamedAggregate):
+    """The largest value, without those that are None; None if there is no other. NaN is larger than all numbers.
+
+    >>> from penstock.testing import pipe
+    >>> pipe(lambda stream: stream.group_by_key().aggregate(most=Max()), [("a", 2), ("a", 5), ("a", 3)])
+    [('a', Aggregates(most=2)), ('a', Aggregates(most=5)), ('a', Aggregates(most=5))]
+    """
+
+    needs, takes = "numbers, text or times", _ORDERED
+
+    def folding(self, kind: Any, retracts: bool) -> Folding:
+        return Choosing(repr(self), kind, retracts, largest=True)
+
+
+class First(NamedAggregate):
+    """The value of the record that came first, also if it is None; of sessions that merge, that of the earliest.
+
+    >>> from penstock.testing import pipe
+    >>> pipe(lambda stream: stream.group_by_key().aggregate(first=First()), [("a", 2), ("a", 5), ("a", 3)])
+    [('a', Aggregates(first=2)), ('a', Aggregates(first=2)), ('a', Aggregates(first=2))]
+    """
+
+    def folding(self, kind: Any, retracts: bool) -> Folding:
+        return Keeping(repr(self), kind, retracts, last=False)
+
+
+class Last(NamedAggregate):
+    """The value of the record that came last, also if it is None; of sessions that merge, that of the latest.
+
+    >>> from penstock.testing import pipe
+    >>> pipe(lambda stream: stream.group_by_key().aggregate(last=Last()), [("a", 2), ("a", 5), ("a", 3)])
+    [('a', Aggregates(last=2)), ('a', Aggregates(last=5)), ('a', Aggregates(last=3))]
+    """
+
+    def folding(self, kind: Any, retracts: bool) -> Folding:
+        return Keeping(repr(self), kind, retracts, last=True)
