@@ -64,19 +64,19 @@ REFUSED: list[tuple[Any, str]] = [
     ),
     (
         lambda groups: groups.aggregate(total=Sum("user")),
-        "Sum('user') takes numbers; what it is given is of type str",
+        "Sum('user') takes numbers; got values of type str",
     ),
     (
         lambda groups: groups.aggregate(total=Mean("is_paid")),
-        "Mean('is_paid') takes numbers; what it is given is of type bool",
+        "Mean('is_paid') takes numbers; got values of type bool",
     ),
     (
         lambda groups: groups.aggregate(most=Max("tags")),
-        "Max('tags') takes numbers, text or times; what it is given is of type list[str]",
+        "Max('tags') takes numbers, text or times; got values of type list[str]",
     ),
     (
         lambda groups: groups.aggregate(total=Sum()),
-        "Sum() takes numbers; what it is given is of type Order",
+        "Sum() takes numbers; got values of type Order",
     ),
     (
         lambda groups: groups.aggregate(orders=Count),

@@ -13,7 +13,7 @@ from penstock.serdes.json import JsonSerde
 
 
 class Part(NamedTuple):
-    """One field of many values: numbers or objects, and where there is one; None if everywhere."""
+    """One field of many values: numbers or objects, and the rows that have one; None for all rows."""
 
     values: NDArray[Any]
     present: BoolArray | None = None
@@ -23,7 +23,7 @@ class Part(NamedTuple):
         return Part(self.values[rows], None if self.present is None else self.present[rows])
 
     def listed(self) -> list[Any]:
-        """Return Python values, None where there is none."""
+        """Return Python values, and None where the field has no value."""
         found: list[Any] = self.values.tolist()
         if self.present is not None:
             for row in np.flatnonzero(~self.present).tolist():

@@ -29,7 +29,7 @@ class Unfit(Exception):
 
 
 class Given(NamedTuple):
-    """What an aggregate is computed from."""
+    """Input of an aggregate for a chunk of rows."""
 
     groups: Groups
     existed: BoolArray
@@ -37,7 +37,7 @@ class Given(NamedTuple):
     base: list[list[Any]]
     """The cells of each group before the rows, by cell; None where there was none."""
     values: list[Any]
-    """What was read of each row, in the order of rows."""
+    """The value of each row, in the order of the rows."""
     trusted: bool
     """Whether the values are known to have their type, as they were read from bytes."""
 

@@ -1,4 +1,4 @@
-"""What runs along groups of rows one after the other: sums of floats, whose order counts, and the least and largest."""
+"""Values that run along groups of rows in order: sums of floats, whose order counts, smallest and largest values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def running(groups: Groups, base: NDArray[Any], values: NDArray[Any], step: np.u
     Args:
         base: one for each group.
         values: in the groups' order.
-        step: combines what is there with the next value, exactly in this order.
+        step: combines the result so far with the next value, exactly in this order.
 
     >>> groups = Groups.by_number(np.array([0, 1, 0]))
     >>> running(groups, np.array([0.5, 0.0]), np.array([1.0, 2.0, 3.0]), np.add).tolist()
@@ -39,7 +39,7 @@ def running(groups: Groups, base: NDArray[Any], values: NDArray[Any], step: np.u
 def _together(
     starts: IntArray, sizes: IntArray, base: NDArray[Any], values: NDArray[Any], step: np.ufunc, result: NDArray[Any]
 ) -> None:
-    """Run through the groups of few rows, largest first, so that those that are not through yet stay in front."""
+    """Run through the groups of few rows, largest first, so that unfinished groups stay in front."""
     few = np.flatnonzero(sizes <= _MANY)
     few = few[np.argsort(-sizes[few], kind="stable")]
     current, place, left = base[few], starts[few], sizes[few]

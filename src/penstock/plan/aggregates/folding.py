@@ -24,7 +24,7 @@ class Cell(NamedTuple):
     """One thing that an aggregate keeps."""
 
     name: str
-    """What comes behind the name of the aggregate; empty for its result."""
+    """Its name behind that of the aggregate; empty for the result."""
     type: Any
 
 
@@ -86,7 +86,7 @@ class Folding(ABC):
 
 @dataclass(frozen=True)
 class Counting(Folding):
-    """Counts values; with ``every``, also those that are None."""
+    """Counts values; with ``every``, None too."""
 
     every: bool
 

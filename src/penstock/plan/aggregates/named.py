@@ -24,7 +24,7 @@ class NamedAggregate(KafkaNames):
     """An aggregate that has a name in the result of ``aggregate``.
 
     Args:
-        field: what it takes of each record: the name of a field, such as ``"amount"`` or ``"payload.amount"``, or a
+        field: its part of each record: the name of a field, such as ``"amount"`` or ``"payload.amount"``, or a
             function of (value) or (key, value). Without it, the value itself.
 
     >>> Sum("amount"), Count()
@@ -32,11 +32,11 @@ class NamedAggregate(KafkaNames):
     """
 
     needs: ClassVar[str] = ""
-    """What its values have to be, for errors; empty if they may be anything."""
+    """Its kind of values, for errors; empty if any value will do."""
     takes: ClassVar[tuple[type, ...]] = ()
     """The types that they may have."""
     way_out: ClassVar[str] = "keep all values of a group with aggregate(initializer, adder, subtractor)"
-    """What to do instead with grouped tables; empty if it works there."""
+    """Advice for grouped tables; empty if they have this aggregate."""
 
     def __init__(self, field: Field = None):
         self.field = field
@@ -46,7 +46,7 @@ class NamedAggregate(KafkaNames):
         return f"{type(self).__name__}({'' if self.field is None else shown})"
 
     def bound(self, value: Serde, where: str, retracts: bool) -> tuple[Reading, Folding]:
-        """Return what it reads of values of a type, and its rules.
+        """Return its reading of values of a type, and its rules.
 
         Raises:
             TopologyError: it does not fit the type.
@@ -60,8 +60,7 @@ class NamedAggregate(KafkaNames):
         every = get_args(reading.type) if isinstance(reading.type, type(_ANY_NUMBER)) else (reading.type,)
         if self.takes and not all(one is Any or one in self.takes for one in every):
             raise TopologyError(
-                f"aggregate at {where}: {self!r} takes {self.needs}; what it is given is of type "
-                f"{shown_type(reading.type)}"
+                f"aggregate at {where}: {self!r} takes {self.needs}; got values of type {shown_type(reading.type)}"
             )
         return reading, self.folding(reading.type, retracts)
 
@@ -86,7 +85,7 @@ class Count(NamedAggregate):
 
 
 class Sum(NamedAggregate):
-    """The sum of numbers, without those that are None; None if there is no number.
+    """The sum of numbers without None; None if there is no number.
 
     A sum of whole numbers that does not fit into 64 bits is a failure of its record.
 
@@ -102,7 +101,7 @@ class Sum(NamedAggregate):
 
 
 class Mean(NamedAggregate):
-    """The mean of numbers, without those that are None; None if there is no number.
+    """The mean of numbers without None; None if there is no number.
 
     >>> from penstock.testing import pipe
     >>> pipe(lambda stream: stream.group_by_key().aggregate(mean=Mean()), [("a", 2), ("a", 5), ("a", 3)])
@@ -116,7 +115,7 @@ class Mean(NamedAggregate):
 
 
 class Min(NamedAggregate):
-    """The smallest value, without those that are None; None if there is no other. NaN is larger than all numbers.
+    """The smallest value without None; None if there is no other. NaN is larger than all numbers.
 
     >>> from penstock.testing import pipe
     >>> pipe(lambda stream: stream.group_by_key().aggregate(least=Min()), [("a", 2), ("a", 5), ("a", 3)])
@@ -130,7 +129,7 @@ class Min(NamedAggregate):
 
 
 class Max(NamedAggregate):
-    """The largest value, without those that are None; None if there is no other. NaN is larger than all numbers.
+    """The largest value without None; None if there is no other. NaN is larger than all numbers.
 
     >>> from penstock.testing import pipe
     >>> pipe(lambda stream: stream.group_by_key().aggregate(most=Max()), [("a", 2), ("a", 5), ("a", 3)])

@@ -1,4 +1,4 @@
-"""What an aggregate reads of each record: a field, a function's result or the value itself, and its type."""
+"""Reads a field of each record for an aggregate, or a function's result, or the value itself; and tells its type."""
 
 from __future__ import annotations
 

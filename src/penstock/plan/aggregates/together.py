@@ -35,7 +35,7 @@ class Together:
 
     @property
     def fields(self) -> Fields:
-        """What is kept: the results, then the rest."""
+        """The fields of the store: results first, then the rest."""
         found = [(name, folding.cells[0].type) for name, folding in self._named()]
         for name, folding in self._named():
             found += [(f"{name}__{cell.name}", cell.type) for cell in folding.cells[1:]]
