@@ -15,8 +15,10 @@ from types import SimpleNamespace
 import pytest
 
 from penstock.engine.slots import slot
+from penstock.engine.slots.arrivals import Asked
 from penstock.engine.slots.door import Door
 from penstock.engine.slots.links import Address, Alive, Close, Done, Hello, Link, LinkLostError, connected, readable
+from penstock.engine.task.live import StoreAnswer, StoreQuestion
 from penstock.ops.core.functions import call_each
 
 HELLO = Hello(0, 1)
@@ -58,6 +60,18 @@ def test_an_order_goes_to_the_slot_and_its_answer_comes_back(door: Door):
     slot.send(Done())
     assert readable([driver], 10) == [driver]
     assert driver.message() == Done()
+
+
+@pytest.mark.kip("892-12")
+def test_an_answer_that_comes_too_late_is_not_taken_for_the_answer_to_the_next_question(door: Door):
+    """The door's links wait 0.4 s; the answer with the rows of one store must not be read as those of another."""
+    found, [slot] = come(door, door.address)
+    assert found is not None
+    assert isinstance(slot, Link)
+    asked = Asked(found[0])
+    assert asked.ask(StoreQuestion("0_0", "sessions", "rows")) is None
+    slot.send(StoreAnswer(True, b"rows of sessions"))
+    assert asked.ask(StoreQuestion("0_0", "versions", "rows")) is None
 
 
 def test_who_does_not_know_the_key_is_nobody(door: Door):

@@ -17,13 +17,20 @@ class Asked:
     def __init__(self, link: Link):
         self._link = link
         self._asking = threading.Lock()
+        self._is_lost = False
 
     def ask(self, question: StoreQuestion) -> StoreAnswer | None:
-        """Return the answer; None if the slot is gone."""
+        """Return the answer; None if the slot is gone, or once an answer took too long: the next one that arrives
+        would be the answer to an earlier question."""
+        with self._asking:
+            answer = None if self._is_lost else self._answer_to(question)
+            self._is_lost = answer is None
+        return answer
+
+    def _answer_to(self, question: StoreQuestion) -> StoreAnswer | None:
         try:
-            with self._asking:
-                self._link.send(question)
-                answer = self._link.message()
+            self._link.send(question)
+            answer = self._link.message()
         except LinkLostError:
             return None
         return answer if isinstance(answer, StoreAnswer) else None
