@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import harness
+import own_any
 import own_stores
 import own_timed
 import pytest
 
 from penstock.faults import POINTS, STORE_POINTS
+from penstock.testing.chaos.outcome import differences
 from support.own_everywhere import SHAPES, Rows, without_repeated_deletions
 
 pytestmark = [pytest.mark.slow, pytest.mark.kip("892-13"), pytest.mark.kip("892-08")]
@@ -144,3 +146,60 @@ def test_a_crash_between_any_two_steps_leaves_timed_stores_as_an_undisturbed_run
     folder = timed_copy(timed_base, tmp_path, medium)
     harness.run_with_crashes_at(folder, "--local", [*POINTS, *STORE_POINTS], 1, TIMED)
     assert timed_outcome(folder) == expected
+
+
+# --- stores of any class, an LRU map, and global tables --------------------------------------------------------------
+
+ANY = Path(own_any.__file__)
+
+
+def any_outcome(folder: Path) -> dict[str, Any]:
+    """What came out, what Penstock says the stores hold, and what is in their files."""
+    found = harness.outcome(folder, own_any.topology())
+    for task in sorted((folder / "state" / "tasks").glob("*.stores")):
+        found[f"{task.name}/files"] = {file.stem: file.read_text() for file in task.glob("files/*.count")}
+        for name, table in (("ledger", "counts"), ("names-sqlite", "entries")):
+            with sqlite3.connect(task / f"{name}.db") as database:
+                found[f"{task.name}/{name}"] = database.execute(f"select * from {table} order by 1").fetchall()
+        rows = dict(own_stores.journal_of(task / "names-journal.journal"))
+        found[f"{task.name}/names-journal"] = sorted((key, value) for key, value in rows.items() if value is not None)
+    return found
+
+
+@pytest.fixture(scope="module")
+def any_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The input topics."""
+    return harness.prepared(tmp_path_factory.mktemp("any"), 600, ANY)
+
+
+@pytest.fixture(scope="module")
+def any_undisturbed(any_base: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What comes out when nothing is killed."""
+    folder = harness.copy_of(any_base, tmp_path_factory.mktemp("any-undisturbed"))
+    assert harness.Program(folder, "--local", ANY).wait()
+    found = any_outcome(folder)
+    for name in ("tally-out", "files-out", "ledger-out", "recent-out", "names-sqlite-out", "names-journal-out"):
+        assert sum(len(found[f"{name}[{partition}]"]) for partition in range(4)) > 400
+    for one, other in (("tally", "files"), ("tally", "ledger"), ("names-sqlite", "names-journal")):
+        assert [found[f"{one}-out[{n}]"] for n in range(4)] == [found[f"{other}-out[{n}]"] for n in range(4)]
+    return found
+
+
+@pytest.mark.kip("KS-20")
+@pytest.mark.parametrize("seed", range(2))
+def test_many_kills_leave_stores_of_any_class_as_an_undisturbed_run_does(
+    seed: int, any_base: Path, any_undisturbed: dict[str, Any], tmp_path: Path
+) -> None:
+    folder = harness.copy_of(any_base, tmp_path)
+    assert harness.run_to_the_end(folder, "--local", ["driver"], kills=10, seed=seed, script=ANY) >= 4
+    assert differences(any_outcome(folder), any_undisturbed) == {}
+
+
+@pytest.mark.kip("KS-20")
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_crash_between_any_two_steps_leaves_stores_of_any_class_as_an_undisturbed_run_does(
+    count: int, any_base: Path, any_undisturbed: dict[str, Any], tmp_path: Path
+) -> None:
+    folder = harness.copy_of(any_base, tmp_path)
+    harness.run_with_crashes_at(folder, "--local", [*POINTS, *STORE_POINTS], count, ANY)
+    assert differences(any_outcome(folder), any_undisturbed) == {}

@@ -26,7 +26,7 @@ from penstock.state.records.session import SessionRecords
 from penstock.state.records.versioned import VersionedRecords
 from penstock.state.records.view import RecordView
 from penstock.state.records.views import has_record_view
-from penstock.state.shapes import pairs
+from penstock.state.shapes import KeyValueStore, SessionStore, VersionedKeyValueStore, WindowStore, pairs
 from penstock.state.store import StateStore
 from penstock.state.task_state import TaskState
 from penstock.usage.java_names import KafkaNames
@@ -45,6 +45,12 @@ _KINDS = {
     "window": "WindowRecords",
     "session": "SessionRecords",
     "versioned": "VersionedRecords",
+}
+_INTERFACES: dict[str, type] = {
+    "key_value": KeyValueStore,
+    "window": WindowStore,
+    "session": SessionStore,
+    "versioned": VersionedKeyValueStore,
 }
 
 
@@ -287,12 +293,21 @@ class StoreAccess(KafkaNames):
         Raises:
             ConfigError: there is no such store.
         """
+        return self._handed(name) or self._writable(name, form=_AS_KEPT)
+
+    def _handed(self, name: str, kind: str = "") -> DriverStore | None:
+        """Return a store of the user's own class that was added as it is, that of the first task; None if the store is
+        another."""
         self._view(name)  # raises if it does not exist
-        for _, state, _ in self._tasks:
-            store = state.stores.get(name)
-            if isinstance(store, DirectStore):
-                return cast(DriverStore, store.handed)
-        return self._writable(name, form=_AS_KEPT)
+        store = next((found for _, state, _ in self._tasks if (found := state.stores.get(name)) is not None), None)
+        if not isinstance(store, DirectStore):
+            return None
+        if kind and not issubclass(store.class_, _INTERFACES[kind]):
+            raise ConfigError(
+                f"the store {name!r} is a {store.class_.__name__}, no {kind} store; get_state_store gives the object "
+                "itself"
+            )
+        return cast(DriverStore, store.handed)
 
     def get_key_value_store(self, name: str) -> DriverStore:
         """A key-value store, values without timestamps; what is put has none then (-1), as in Kafka Streams.
@@ -371,7 +386,8 @@ class StoreAccess(KafkaNames):
 
     def _writable(self, name: str, kind: str = "", form: Form = _PLAIN) -> DriverStore:
         """Return a store of a kind, with the methods that processors have."""
-        self._view(name)  # raises if it does not exist
+        if (own := self._handed(name, kind)) is not None:
+            return own
         states = [state for _, state, _ in self._tasks if name in state.stores]
         views = [new_view(self.topology.facts, state.stores[name]) for state in states]
         _check_kind(name, kind, views[0])

@@ -23,6 +23,7 @@ from penstock import (
 from penstock.errors import StoreError
 from penstock.log.produce import produce
 from penstock.testing import TopologyTestDriver
+from support.own_stores import DictStore, Supplier, TransactionalDictStore
 from support.own_timed_stores import TimedSupplier, kind_of
 from support.world import World
 
@@ -167,6 +168,24 @@ def test_a_processor_gets_a_store_of_any_class_as_it_is(given):
         driver.pipe_input("in", "k", "x", 3)
         store = driver.get_state_store("own")
         assert (type(store), store.lines, store.is_open) == (Notes, ["x"], True)
+
+
+def test_the_driver_gives_a_store_that_was_added_as_it_is_by_the_name_of_its_kind():
+    class Counts(DictStore):
+        def commit(self, changelog_offsets: Any) -> None: ...
+
+    def count(store: Counts, record: Record) -> int:
+        store.put(record.key.encode(), b"%d" % (int(store.get(record.key.encode()) or b"0") + 1))
+        return int(store.rows[record.key.encode()])
+
+    with TopologyTestDriver(processed(Supplier(Counts), count)) as driver:
+        driver.pipe_record_list("in", [("k", "x", 3), ("k", "y", 14)])
+        found = driver.get_key_value_store("own")
+        assert (type(found), found.get(b"k"), found is driver.get_state_store("own")) == (Counts, b"2", True)
+        with pytest.raises(ConfigError, match="'own' is a Counts, no window store; get_state_store gives the object"):
+            driver.get_window_store("own")
+    with TopologyTestDriver(processed(Supplier(TransactionalDictStore), lambda store, record: 1)) as driver:
+        assert driver.get_key_value_store("own").get(b"k") is None
 
 
 @pytest.mark.kip("892-08")

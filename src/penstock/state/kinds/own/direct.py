@@ -63,6 +63,11 @@ class DirectStore(OwnStore, KeyValueStore):
         self._own = InTransactions(supplied(supplier, name, interface.StateStore, "penstock.StateStore"))
 
     @property
+    def class_(self) -> type[interface.StateStore]:
+        """The user's class."""
+        return type(self._own.wrapped)
+
+    @property
     def handed(self) -> Any:
         """The store for processors."""
         own = self._own.wrapped
