@@ -25,6 +25,8 @@ from penstock.record import Windowed
 from penstock.serdes import INT, Serde
 from penstock.usage.java_names import KafkaNames
 
+_ANY_WINDOWS = (SessionWindows, TimeWindows, SlidingWindows, UnlimitedWindows, Windows)
+
 
 class KGroupedStream(KafkaNames, Generic[K, V]):
     """A stream grouped by key. Records with a null key or a null value are dropped and counted."""
@@ -70,7 +72,7 @@ class KGroupedStream(KafkaNames, Generic[K, V]):
         >>> pipe(lambda stream: stream.group_by_key().count(), [("a", "x"), ("b", "y"), ("a", "z")])
         [('a', 1), ('b', 1), ('a', 2)]
         """
-        if isinstance(store, SessionWindows):
+        if isinstance(store, _ANY_WINDOWS):
             return self._sessions(store).count(materialized)
         if windows is not None:
             return self._sessions(windows).count(store, materialized, name)
@@ -110,7 +112,7 @@ class KGroupedStream(KafkaNames, Generic[K, V]):
         >>> pipe(lambda stream: stream.group_by_key().reduce(lambda total, value: total + value), [("a", 1), ("a", 2)])
         [('a', 1), ('a', 3)]
         """
-        if isinstance(store, SessionWindows):
+        if isinstance(store, _ANY_WINDOWS):
             return self._sessions(store).reduce(reducer, materialized)
         if windows is not None:
             return self._sessions(windows).reduce(reducer, store, materialized, name)
@@ -202,6 +204,8 @@ class KGroupedStream(KafkaNames, Generic[K, V]):
         if isinstance(store, SessionWindows):  # the arguments of the text's own form, in their positions
             merger, windows, value, store = value, store, materialized, name
             return self._sessions(windows).aggregate(initializer, aggregator, merger, value, store)
+        if isinstance(value, _ANY_WINDOWS):  # as before KIP-114
+            self._sessions(value)
         if windows is not None or merger is not None:
             if windows is None or merger is None:
                 raise ConfigError("aggregate of sessions takes both windows= and merger=; give the other one too")
@@ -247,7 +251,10 @@ class KGroupedStream(KafkaNames, Generic[K, V]):
 
     def _sessions(self, windows: Any) -> SessionWindowedKStream[K, V]:
         if not isinstance(windows, SessionWindows):
-            raise ConfigError(f"windows= takes SessionWindows, got {windows!r}; use windowed_by for other windows")
+            raise ConfigError(
+                f"windows= takes SessionWindows, got {windows!r}; use windowed_by for other windows: "
+                "group.windowed_by(windows).count(store), and reduce and aggregate alike"
+            )
         return SessionWindowedKStream(self, windows)
 
     @property

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock import Materialized, SessionWindows, StreamsBuilder
+from penstock import Materialized, SessionWindows, StreamsBuilder, TimeWindows
 from penstock.errors import ConfigError, TopologyError
 from support.flows import Run, source, windowed
 
@@ -265,6 +265,14 @@ def test_sessions_take_a_merger_and_other_windows_do_not():
         group.aggregate(str, lambda k, v, a: a, windows=GAP_5)
     with pytest.raises(ConfigError, match="windows= takes SessionWindows"):
         group.count(windows="5 minutes")
+    windows = TimeWindows.of_size_with_no_grace(10)
+    for as_before_kip_114 in (
+        lambda: group.count(windows, "store"),
+        lambda: group.reduce(lambda a, b: a, windows, "store"),
+        lambda: group.aggregate(str, lambda k, v, a: a, windows, str, "store"),
+    ):
+        with pytest.raises(ConfigError, match=r"takes SessionWindows, got TimeWindows.*group.windowed_by\(windows\)"):
+            as_before_kip_114()
     with pytest.raises(TopologyError, match=r"windowed_by at .* takes TimeWindows"):
         group.windowed_by("5 minutes")
     with pytest.raises(TopologyError, match="key, one, other"):
