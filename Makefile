@@ -15,7 +15,7 @@ help:
 	@echo 'make test    all tests, $(JOBS) files at a time; JOBS=2 for less load'
 	@echo 'make quick   the tests that need no JVM and little time, some two minutes'
 	@echo 'make chaos   programs under random kills; KILLS=500 SEED=7; KEEP=1 keeps the counts'
-	@echo 'make readers readers in four processes, and a program that is killed meanwhile; TRANSFERS=200000; KEEP=1'
+	@echo 'make readers readers in four processes, and a program that is killed meanwhile; TRANSFERS=200000; KEEP=1; then of every kind of store'
 	@echo 'make outages programs over a Kafka broker that is killed, away, silent, full or moves; some 10 minutes'
 	@echo 'make mutations  breaks each point of the proposals, whose tests must notice; IDS="914 94-03"'
 	@echo 'make lint    ruff, mypy, and the English of README, docs and CHANGELOG'
@@ -56,9 +56,11 @@ chaos: $(READY)
 	@$(BIN)/python tests/faults/chaos.py --kills $(KILLS) $(if $(SEED),--seed $(SEED)) $(if $(KEEP),--keep)
 
 TRANSFERS := 200000
+RECORDS := 300
 
 readers: $(READY)
 	@folder=$$(mktemp -d) && $(BIN)/python tests/faults/transfers.py $$folder --prove $(TRANSFERS) 60 $(if $(KEEP),--keep) && rm -r $$folder
+	@folder=$$(mktemp -d) && $(BIN)/python tests/faults/readers.py $$folder --prove $(RECORDS) 20 $(if $(KEEP),--keep) && rm -r $$folder
 
 outages: $(READY)
 	@$(PYTEST) tests/faults/outages.py -n 0 -v

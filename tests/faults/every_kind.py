@@ -18,12 +18,15 @@ import program
 from penstock import (
     AggregationWithHeaders,
     BufferConfig,
+    Deduplicated,
     FixedKeyProcessor,
     IsolationLevel,
+    JoinWindows,
     Materialized,
     SessionKey,
     SessionWindows,
     Stores,
+    StreamJoined,
     StreamsBuilder,
     Suppressed,
     TimeWindows,
@@ -36,6 +39,8 @@ from support.own_timed_stores import TimedSupplier
 
 PARTITIONS = 2
 USERS = 7
+RECENT = 8
+"""The entries of the LRU map: fewer than are written."""
 DAY = 86_400_000
 RETENTION = 60
 SETTINGS = {
@@ -188,8 +193,10 @@ def kinds() -> dict[str, Kind]:
         "plain-memory": ("plain", plain, of.in_memory_key_value_store),
         "plain-sqlite": ("plain", plain, lambda name: Supplier(SqliteStore, name)),
         "plain-old": ("plain", plain, lambda name: Supplier(OldStore, name)),
+        "recent": ("plain", plain, lambda name: of.lru_map(name, RECENT)),
         "timed": ("timed", timed, of.persistent_timestamped_key_value_store),
         "timed-memory": ("timed", timed, of.in_memory_key_value_store),
+        "timed-sqlite": ("timed", timed, lambda name: Supplier(SqliteStore, name)),
         "headed": ("headed", headed, of.persistent_timestamped_key_value_store_with_headers),
         "headed-memory": ("headed", headed, of.in_memory_key_value_store),
         "windows": ("windows", windows, lambda name: of.persistent_window_store(name, RETENTION, 10)),
@@ -197,14 +204,23 @@ def kinds() -> dict[str, Kind]:
         "timed-windows": (
             "timed-windows", timed_windows, lambda name: of.persistent_timestamped_window_store(name, RETENTION, 10),
         ),
+        "timed-windows-memory": (
+            "timed-windows", timed_windows, lambda name: of.in_memory_window_store(name, RETENTION, 10),
+        ),
         "headed-windows": (
             "headed-windows", headed_windows,
             lambda name: of.persistent_timestamped_window_store_with_headers(name, RETENTION, 10),
         ),
         "sessions": ("sessions", sessions, lambda name: of.persistent_session_store(name, RETENTION)),
         "sessions-memory": ("sessions", sessions, lambda name: of.in_memory_session_store(name, RETENTION)),
+        "headed-windows-memory": (
+            "headed-windows", headed_windows, lambda name: of.in_memory_window_store(name, RETENTION, 10),
+        ),
         "headed-sessions": (
             "headed-sessions", headed_sessions, lambda name: of.persistent_session_store_with_headers(name, RETENTION),
+        ),
+        "headed-sessions-memory": (
+            "headed-sessions", headed_sessions, lambda name: of.in_memory_session_store(name, RETENTION),
         ),
         "versions": ("versions", versions, lambda name: of.persistent_versioned_key_value_store(name, DAY)),
         "versions-memory": ("versions", versions, lambda name: of.in_memory_versioned_key_value_store(name, DAY)),
@@ -268,18 +284,31 @@ def topology() -> Topology:
     grouped.windowed_by(TimeWindows.of_size_and_grace(10, DAY)).count("counted-windows")
     grouped.windowed_by(SessionWindows.of_inactivity_gap_and_grace(USERS - 1, DAY)).count("counted-sessions")
     held = grouped.windowed_by(TimeWindows.of_size_and_grace(10, 20)).count()
+    records.deduplicate_by_key(DAY, Deduplicated.as_("first").with_store_name("first"))
+    within = JoinWindows.of_time_difference_and_grace(0, DAY)
+    records.join(records, lambda one, other: one + other, within, StreamJoined.as_("met").with_store_name("met"))
+    for name, kept in GLOBAL.items():
+        builder.global_table(f"{name}-in", str, int, materialized=kept(name))
     held.suppress(Suppressed.until_window_closes(BufferConfig.unbounded()).with_name("held")).to_stream().to("held-out")
     return builder.build()
 
 
-STORES = [*KINDS, "counts", "counts-own", "counted-windows", "counted-sessions", "held-store"]
+GLOBAL: dict[str, Callable[[str], Materialized]] = {
+    "everywhere": Materialized.as_,
+    "everywhere-own": lambda name: Materialized.as_(Supplier(SqliteStore, name)),
+}
+"""Global tables, each with its topic of one partition."""
 COUNTED = {
+    "first": SHAPES["timed"],
+    "met-this-join-store": SHAPES["windows"],
+    "met-other-join-store": SHAPES["windows"],
     "counts": SHAPES["timed"],
     "counts-own": SHAPES["plain"],
     "counted-windows": SHAPES["timed-windows"],
     "counted-sessions": SHAPES["sessions"],
     "held-store": SHAPES["timed-windows"],
 }
+STORES = [*KINDS, *COUNTED]
 
 
 def rows_of(name: str, view: Any) -> set[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from every_kind import KINDS, RETENTION, SHAPES, USERS, is_taken_away, records_of, ten
+from every_kind import KINDS, RECENT, RETENTION, SHAPES, USERS, is_taken_away, records_of, ten
 
 
 class Known:
@@ -49,6 +49,25 @@ class Known:
                     self.rows[place] = (*row[:3], n)
             if number is not None:
                 self.rows[one, n] = (one, number, n, None)
+
+    def _recent(self, key: str, n: int) -> None:
+        """Put and read twice, in the order of use."""
+        for one, number in ((f"all {key}", n), (key, None if is_taken_away(n) else n)):
+            self.rows.pop((one,), None)
+            if number is not None:
+                self.rows[one,] = one, number
+        for one in (f"all {key}", key):
+            if (one,) in self.rows:
+                self.rows[one,] = self.rows.pop((one,))
+        self.rows = dict(list(self.rows.items())[-RECENT:])
+
+    def _first(self, key: str, n: int) -> None:
+        self.rows.setdefault(key, (key, n, n))
+
+    def _met(self, key: str, n: int) -> None:
+        self.rows[key, n] = key, n, n
+
+    _met_this_join_store = _met_other_join_store = _met
 
     def _counts(self, key: str, n: int) -> None:
         self.rows[key] = key, self.rows.get(key, (key, 0))[1] + 1, n

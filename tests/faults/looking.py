@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import program
-from every_kind import COMMITTED, PARTITIONS, STORES, UNCOMMITTED, rows_of
+from every_kind import COMMITTED, GLOBAL, PARTITIONS, STORES, UNCOMMITTED, USERS, rows_of
 from known import known, states
 
 from penstock import ConfigError
@@ -22,6 +23,7 @@ class Looker:
 
     Attributes:
         commits: the commits that were looked at, by store.
+        asked: how often a running program was asked for what is not committed, by store.
         ahead: how often rows beyond the newest commit were seen, by store.
     """
 
@@ -29,14 +31,33 @@ class Looker:
         self._storage = LocalStorage(folder / "state" / "checkpoint")
         self._count = int((folder / "log" / "count").read_text())
         self._stores = stores
-        self.commits: dict[str, set[int]] = {name: set() for name in STORES}
+        self.commits: dict[str, set[int]] = {name: set() for name in (*STORES, *GLOBAL)}
+        self.asked: Counter[str] = Counter()
         self.ahead: Counter[str] = Counter()
+        self.everywhere = dict.fromkeys(GLOBAL, (-1, 0))
+        """The newest commit of each global table that was looked at, and its rows then."""
 
     def look(self) -> None:
         """Look at all stores at both levels."""
         for name in STORES:
             before = self.look_at_committed(name)
             self.look_at_uncommitted(name, before)
+        for name in GLOBAL:
+            self.look_at_global(name)
+
+    def look_at_global(self, name: str) -> None:
+        """A state of the topic, at both levels: none is older than one that was seen before."""
+        with self._stores.view(name, COMMITTED).snapshot() as now:
+            count, commit = count_of_global(name, now), now.commit
+        assert count >= self.everywhere[name][1], f"{name}, commit {commit}: {count} after {self.everywhere[name]}"
+        self.everywhere[name] = commit, count
+        self.commits[name].add(commit)
+        try:
+            view = self._stores.view(name, UNCOMMITTED)
+        except ConfigError:  # it does not run
+            return
+        assert count_of_global(name, view) >= count, f"{name}: uncommitted rows are older than commit {commit}"
+        self.asked[name] += 1
 
     def look_at_committed(self, name: str) -> dict[int, int]:
         """The state of a commit, in all partitions; how many records of each are in it."""
@@ -73,6 +94,7 @@ class Looker:
                 f"{name}, partition {partition}: no state from {at_least} on: "
                 f"{different(found, known(name, partition, at_least))}"
             )
+            self.asked[name] += 1
             offsets = self._stores.view(name, COMMITTED).position().partitions(program.INPUT)
             self.ahead[name] += fitting[0] > offsets.get(partition, -1) + 1
         return True
@@ -88,6 +110,14 @@ def different(found: set[Any], expected: set[Any]) -> str:
     return f"{sorted(map(str, found - expected))[:5]} in place of {sorted(map(str, expected - found))[:5]}"
 
 
+def count_of_global(name: str, view: Any) -> int:
+    """How many records of its topic are in a global table."""
+    rows = {(key, value, time) for key, value, time in view.all()}
+    count = max((time for *_, time in rows), default=-1) + 1
+    assert rows == {(f"g{n % USERS}", n, n) for n in range(max(count - USERS, 0), count)}, f"{name}: {rows}"
+    return count
+
+
 def read(folder: Path) -> None:
     """Look again and again, from a process of its own."""
     done = folder / "done"
@@ -100,4 +130,5 @@ def read(folder: Path) -> None:
         is_last = done.exists()
         looker.look()
     stores.close()
-    print(min(map(len, looker.commits.values())), looker.ahead.total(), flush=True)
+    told = {name: (len(found), looker.asked[name], looker.ahead[name]) for name, found in looker.commits.items()}
+    print(json.dumps(told), flush=True)
