@@ -14,12 +14,14 @@ import numpy as np
 from penstock.arrays import binary
 from penstock.state import interface
 from penstock.state.columns.rows import Keys, Values
-from penstock.state.interface import RestoreCallback, StateStoreContext
+from penstock.state.interface import ChangelogOffsets, RestoreCallback, StateStoreContext
 from penstock.state.kinds.key_value import KeyValueStore
+from penstock.state.kinds.own.begun import BegunKeys
 from penstock.state.kinds.own.committing import Committing
 from penstock.state.kinds.own.errors import told
 from penstock.state.kinds.own.store import Copy, OwnStore
 from penstock.state.kinds.own.supplied import supplied
+from penstock.state.store import NO_OFFSETS
 from penstock.state.task_context import TaskContext
 from penstock.state.transactional import ChangeSet
 from penstock.state.wrappers import InTransactions
@@ -57,6 +59,10 @@ class DirectStore(OwnStore, KeyValueStore):
     """
 
     copied_as = KeyValueStore
+    _begun: BegunKeys | None = None
+    """What the class writes at once; None if its writes can be taken back, or are gone with the process."""
+    _left: frozenset[bytes] = frozenset()
+    """The keys that a killed process was writing."""
 
     def __init__(self, name: str, supplier: Any):
         KeyValueStore.__init__(self, name)
@@ -78,6 +84,7 @@ class DirectStore(OwnStore, KeyValueStore):
         assert isinstance(context, TaskContext)
         context.change_logs[self.name] = self._logged
         super().init(context, root)
+        self._undo(context)
         is_behind = self._own.persistent and 0 <= self._at < context.newest and not context.reads_only
         if is_behind and context.restore_callbacks.get(self.name) is None:
             _log.warning(
@@ -92,7 +99,39 @@ class DirectStore(OwnStore, KeyValueStore):
     def _medium_of(self, restore: RestoreCallback | None) -> Changelog:
         return Changelog(self._own, restore)
 
+    def _undo(self, context: TaskContext) -> None:
+        """Give the keys that a killed process was writing the values of the copy; those of later commits follow."""
+        if context.reads_only or not self._own.persistent or self._has_transactions or not self.can_be_restored():
+            return
+        self._begun = BegunKeys(context.state_dir / f"{self.name}.begun")
+        self._left = frozenset(self._begun.keys)
+        self._bring_back(Keys(binary(sorted(self._left))))
+
+    def _bring_back(self, keys: Keys) -> None:
+        """Hand the present values of some keys to the class."""
+        if len(keys) and self._medium is not None:
+            self._medium.write(ChangeSet(keys, self.get(keys)), restores=True)
+
+    def applied(self, changelog_offsets: ChangelogOffsets) -> None:
+        [commit] = changelog_offsets.values()
+        if self._left and commit <= self._at:  # the class has this commit, but not all keys any more
+            changed = {key for changes in self._restored for key in changes.keys.data.to_pylist()}
+            self._bring_back(Keys(binary(sorted(self._left & changed))))
+        super().applied(changelog_offsets)
+
+    def commit(self, changelog_offsets: ChangelogOffsets = NO_OFFSETS) -> None:
+        super().commit(changelog_offsets)
+        if self._begun is not None and changelog_offsets:
+            self._begun.clear()
+
+    def close(self) -> None:
+        super().close()
+        if self._begun is not None:
+            self._begun.close()
+
     def _logged(self, key: bytes, value: bytes | None) -> None:
+        if self._begun is not None:
+            self._begun.add(key)
         self.put(self.locate(Keys(binary([key])), all_are_put=True), Values(binary([value]), np.array([-1])))
 
     def prepare(self) -> None:
@@ -105,8 +144,10 @@ class DirectStore(OwnStore, KeyValueStore):
             return
         if self._own.transaction is not self._own.wrapped:
             self._medium.rollback()
-        elif len(changed):
-            self._medium.write(ChangeSet(changed, self.get(changed)), restores=True)
+        else:
+            self._bring_back(changed)
+            if self._begun is not None:
+                self._begun.clear()
 
 
 class Current:
