@@ -60,7 +60,7 @@ class DirectStore(OwnStore, KeyValueStore):
 
     copied_as = KeyValueStore
     _begun: BegunKeys | None = None
-    """What the class writes at once; None if its writes can be taken back, or are gone with the process."""
+    """Keys that the class has written; None if its writes can be taken back, or are gone with the process."""
     _left: frozenset[bytes] = frozenset()
     """The keys that a killed process was writing."""
 
