@@ -135,8 +135,8 @@ def prove_and_tell(folder: Path, count: int, kills: int, keeps: bool) -> None:
         about = (
             f"{READERS} processes read {len(seen)} kinds of stores at both isolation levels, and hold each look "
             f"against all states of a run without kills, while the program is killed {kills} times; by `make readers`. "
-            "Each row has the commits that were looked at, the looks at what is not committed, and how many of these saw "
-            "rows that no commit had."
+            "Each row has the commits that were looked at, the looks at what is not committed, and how many of "
+            "these saw rows that no commit had."
         )
         rows = [figures.Row(name, ", ".join(map(str, looked))) for name, looked in seen.items()]
         figures.keep("READERS: every kind of store", about, [*rows, figures.none_differed("looks that")])
