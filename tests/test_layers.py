@@ -106,7 +106,7 @@ DOORS_FOR_TYPES = {
 """Imports for types alone that go upwards, and why."""
 
 _STREAMS_AND_TABLES = (
-    "branched cogrouped deduplicate grouped joins kstream ktable stateless stream stream_joins stream_stream "
+    "awaited branched cogrouped deduplicate grouped joins kstream ktable stateless stream stream_joins stream_stream "
     "stream_table table_joins windowed"
 )
 KNOWN_CIRCLES = [{f"dsl.{name}" for name in _STREAMS_AND_TABLES.split()}]

@@ -84,6 +84,7 @@ GENERATORS: Wrong = {
     "a partial of a generator function": functools.partial(a_generator),
     "a method that yields": Yields().method,
 }
+AWAITED = NO_FUNCTION | {"text": "value", "a plain function": len} | GENERATORS
 FUNCTION = NO_FUNCTION | {"text": "value"} | ASYNCHRONOUS | GENERATORS
 ITERATED = NO_FUNCTION | {"text": "value"} | ASYNCHRONOUS
 DURATION: Wrong = {
@@ -154,13 +155,14 @@ KINDS: dict[str, Wrong] = (
             "window_size",
             "time_to_wait",
             "grace_period",
+            "timeout",
         ],
         DURATION,
     )
     | dict.fromkeys(["key", "value", "key_serde", "value_serde", "other_value"], TYPE)
     | dict.fromkeys(["name", "named", "store", "store_name", "topic", "dropped_to", "processor"], NAME)
-    | dict.fromkeys(["partitions", "max_cache_size", "count"], COUNT)
-    | dict.fromkeys(["create", "retain_duplicates"], FLAG)
+    | dict.fromkeys(["partitions", "max_cache_size", "count", "capacity", "retries", "batch"], COUNT)
+    | dict.fromkeys(["create", "retain_duplicates", "ordered"], FLAG)
     | dict.fromkeys(
         [
             "other",
@@ -199,6 +201,8 @@ KINDS: dict[str, Wrong] = (
 )
 ITERATED_BY = {"KStream.flat_map.mapper", "KStream.flat_map_values.mapper", "KStream.process.supplier"}
 """Arguments whose functions may be generators, since their results are iterated over."""
+AWAITED_BY = {"KStream.map_values_async.mapper", "KStream.filter_async.predicate"}
+"""Arguments whose functions are coroutines."""
 
 MEANT = {
     ("id_selector", "text"): "the name of a field",
@@ -267,6 +271,8 @@ class World:
             "action": lambda key, value: None,
             "mapper": lambda key, value: (key, value),
             "KStream.map_values.mapper": lambda value: value,
+            "KStream.map_values_async.mapper": a_coroutine,
+            "KStream.filter_async.predicate": a_coroutine,
             "KTable.map_values.mapper": lambda value: value,
             "KStream.flat_map.mapper": lambda key, value: [(key, value)],
             "KStream.flat_map_values.mapper": lambda value: [value],
@@ -393,7 +399,8 @@ def cases() -> list[Any]:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 continue
             kind = KINDS[parameter.name]
-            wrong = ITERATED if f"{place}.{parameter.name}" in ITERATED_BY else kind
+            argument = f"{place}.{parameter.name}"
+            wrong = ITERATED if argument in ITERATED_BY else AWAITED if argument in AWAITED_BY else kind
             for told, value in wrong.items():
                 if (parameter.name, told) not in MEANT or place.startswith("JoinWindows.of_"):
                     found.append(pytest.param(place, parameter.name, value, id=f"{place}-{parameter.name}-{told}"))

@@ -49,6 +49,10 @@ class Doubles(ValueTransformerWithKey):
         return value * 2
 
 
+async def awaited(key: Any, value: int) -> int:
+    return value
+
+
 def add(key: Any, value: Any, total: int) -> int:
     return total + 1
 
@@ -68,6 +72,7 @@ def streams(builder: StreamsBuilder) -> None:
     builder.add_state_store(Stores.key_value_store_builder(Stores.in_memory_key_value_store("rows"), str, int))
     numbers.process(Keeps, "rows", key=str, value=int).process_values(Keeps, value=int).to("fixed")
     numbers.to(lambda key, value: "chosen")
+    numbers.filter_async(awaited).map_values_async(awaited)
     builder.stream("events", key=str, format=cloud_event(dict)).to("data")
     builder.stream("changes", key=int, format=debezium(dict)).to("rows")
 
@@ -295,6 +300,7 @@ TableTransformValues: is_table; hosts; keeps_columns: key; inherits_versions; va
     makes_value: transform_values -> int; reads_columns: key, value
 Branch: -
 Filter: makes_one; function: filter; reads_columns: key, value
+FilterAsync: not is_in_kafka_streams; makes_one; function: filter_async; reads_columns: key, value
 FlatMap: method: flat_map; changes_key; keeps_columns: nothing; key: str; value: int; function: flat_map; makes_key:
     flat_map -> str; makes_value: flat_map -> int; reads_columns: key, value
 FlatMapValues: keeps_columns: key; value: int; function: flat_map_values; makes_value: flat_map_values -> int;
@@ -303,6 +309,8 @@ Map: method: map; changes_key; makes_one; keeps_columns: nothing; key: str; valu
     -> str; makes_value: map -> int; reads_columns: key, value
 MapValues: makes_one; keeps_columns: key; value: int; function: map_values; makes_value: map_values -> int;
     reads_columns: value
+MapValuesAsync: not is_in_kafka_streams; makes_one; keeps_columns: key; value: int; function: map_values_async;
+    makes_value: map_values_async -> int; reads_columns: key, value
 Merge: -
 Peek: makes_one; function: peek; reads_columns: key, value
 SelectKey: method: select_key; changes_key; makes_one; keeps_columns: value; key: str; function: select_key;

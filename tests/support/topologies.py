@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -1007,6 +1008,28 @@ def topics_and_partitions_by_choice(builder: StreamsBuilder) -> None:
     chosen.to(lambda key, value, context: "out" if context.offset % 3 else "aside")
     listed = chosen.map_values(lambda value: [value], value=list)
     listed.to("twice", partitioner=lambda topic, key, value, n: {0} if key else [])
+
+
+# --- awaited calls ---------------------------------------------------------------------------------------------------
+
+
+async def _keyed(key: str, value: int) -> str | None:
+    await asyncio.sleep(0)
+    return None if value == 3 else f"{key}{value}"
+
+
+async def _are_large(keys: list[str], values: list[int]) -> list[bool]:
+    return [at_least_2(key, value) for key, value in zip(keys, values, strict=True)]
+
+
+@example
+def map_values_async(builder: StreamsBuilder) -> None:
+    stream(builder).map_values_async(_keyed, value=str, capacity=2).to("out")
+
+
+@example
+def filter_async(builder: StreamsBuilder) -> None:
+    stream(builder).filter_async(_are_large, batch=2).group_by(letter).count("counts").to_stream().to("out")
 
 
 # --- envelopes -------------------------------------------------------------------------------------------------------

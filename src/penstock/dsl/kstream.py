@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from penstock.dsl.awaited import AwaitedSteps
 from penstock.dsl.branched import BranchedKStream
 from penstock.dsl.dataframes import STREAM_MODES, Asked, add_table_sink, frame_of
 from penstock.dsl.deduplicate import deduplicate, deduplicate_by_key, deduplicate_by_key_value
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from penstock.sinks.protocol import Sink
 
 
-class KStream(StatelessSteps[K, V], StreamJoins[K, V]):
+class KStream(StatelessSteps[K, V], AwaitedSteps[K, V], StreamJoins[K, V]):
     """A stream of records: every record is an event of its own.
 
     Steps are chained; each returns a new stream and leaves this one as it is. Functions of ``(key, value)`` get both,

@@ -15,13 +15,15 @@ from penstock.serdes import Serde
 from penstock.usage.callers import caller as caller
 from penstock.usage.callers import is_own_file as is_own_file
 from penstock.usage.callers import is_same_call as is_same_call
-from penstock.usage.calls import why_unusable
+from penstock.usage.calls import why_not_awaited, why_unusable
 from penstock.usage.signatures import telling
 from penstock.values.topic_names import check_topic_name
 
-_ROW_BY_ROW = ("flat_map", "flat_map_values", "reduce", "aggregate", "timestamp")
+_ROW_BY_ROW = ("flat_map", "flat_map_values", "reduce", "aggregate", "timestamp", "map_values_async", "filter_async")
 _ITERATED = ("flat_map", "flat_map_values")
 """Methods that iterate over the results of their functions, and so accept generators."""
+_AWAITED = {"map_values_async": "map_values", "filter_async": "filter"}
+"""Methods that await the results of their functions, with those that take plain ones."""
 _BY_NAME = ("reduce",)
 """Methods in which an extra argument is only the context if it says so: users may think that the key comes first."""
 _ANOTHER = "did you mean"
@@ -155,9 +157,10 @@ def _written(names: tuple[str, ...]) -> str:
 
 
 def refuse_unusable(call: Any, method: str, where: str) -> None:
-    """Raise ``TopologyError`` for an async function, and for a generator function whose results the step does not
-    iterate over."""
-    why = why_unusable(call, iterated=method in _ITERATED)
+    """Raise ``TopologyError`` for a generator function whose results the step does not iterate over, and for an async
+    function; in a step that awaits, for all others."""
+    plain = _AWAITED.get(method)
+    why = why_not_awaited(call, plain) if plain else why_unusable(call, iterated=method in _ITERATED)
     if why:
         raise TopologyError(f"{method} at {where}: {called(call)} is {why}")
 

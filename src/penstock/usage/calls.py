@@ -30,7 +30,10 @@ import pyarrow as pa
 
 _RUNNERS = frozenset(("run", "run_until_complete", "run_coroutine_threadsafe", "run_sync", "async_to_sync", "send"))
 """Names by which a plain function runs the coroutine of the async function it wraps."""
-_ASYNC = "Give a plain function; it may run async code to its end, with asyncio.run(...)"
+_ASYNC = (
+    "Streams await such functions in map_values_async and filter_async. Here give a plain function; it may run async "
+    "code to its end, with asyncio.run(...)"
+)
 _DEPTH = 20
 """How many decorators and partials are followed."""
 _LAZY = (map, filter, zip, enumerate, reversed)
@@ -64,6 +67,24 @@ def why_unusable(call: Any, iterated: bool = False) -> str:
         ways = "Return the result instead of yielding it; flat_map and flat_map_values take generators"
         return "" if iterated else f"a generator function: its call only makes a generator, which nobody runs. {ways}"
     return f"an {kind}: its call only makes an object to await, and nobody awaits it. {_ASYNC}" if kind else ""
+
+
+def why_not_awaited(call: Any, plain: str) -> str:
+    """Return why a step that awaits cannot await a call, and what to use instead; empty if it can.
+
+    Args:
+        plain: the method that takes plain functions.
+
+    >>> why_not_awaited(len, "map_values")[:16]
+    'a plain function'
+    """
+    kind = kind_of(call)
+    if kind == "async function":
+        return ""
+    ways = f"Write async def, and await in it; if there is nothing to await, use {plain}"
+    if kind:
+        return f"{'an' if kind[0] == 'a' else 'a'} {kind}: it yields several results, and this step takes one. {ways}"
+    return f"a plain function: this step awaits its calls. {ways}"
 
 
 def kind_of(call: Any) -> str:
@@ -144,7 +165,10 @@ def why_result_unusable(type_: type, iterated: bool = False) -> str:
     if type_ is GeneratorType:
         return "" if iterated else "a generator, which nobody runs; return a list, or a value"
     if type_ in (CoroutineType, AsyncGeneratorType) or hasattr(type_, "__await__") or hasattr(type_, "__anext__"):
-        return f"an object to await, of type {type_.__name__}, and nobody awaits it; return asyncio.run(...) of it"
+        return (
+            f"an object to await, of type {type_.__name__}, and nobody awaits it; return asyncio.run(...) of it, or "
+            "use map_values_async"
+        )
     if not iterated and (type_ in _LAZY or type_.__module__ == "itertools"):
         return f"an iterator, of type {type_.__name__}, whose work nobody asks for; return a list of it, or a value"
     if type_ in _FUNCTIONS:

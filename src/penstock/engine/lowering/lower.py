@@ -40,6 +40,8 @@ LOWER: dict[type[Node], Callable[..., Operator]] = {
     nodes.Filter: stateless.filter_,
     nodes.Map: stateless.map_,
     nodes.MapValues: stateless.map_values,
+    nodes.FilterAsync: stateless.filter_async,
+    nodes.MapValuesAsync: stateless.map_values_async,
     nodes.FlatMap: stateless.flat_map,
     nodes.FlatMapValues: stateless.flat_map_values,
     nodes.SelectKey: stateless.select_key,

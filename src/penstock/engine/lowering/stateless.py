@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from penstock.engine.lowering.lowering import Lowering
 from penstock.ops.core.operator import Operator, PassThrough
+from penstock.ops.stateless.awaited import Calls, FilterAwaited, MapValuesAwaited
 from penstock.ops.stateless.filter import Filter
 from penstock.ops.stateless.flat_map import FlatMap
 from penstock.ops.stateless.left_out import LeftOut
@@ -29,6 +30,15 @@ def map_(node: nodes.Map, at: Lowering) -> Operator:
 
 def map_values(node: nodes.MapValues, at: Lowering) -> Operator:
     return MapValues(at.caller(node.mapper), node.value)
+
+
+def filter_async(node: nodes.FilterAsync, at: Lowering) -> Operator:
+    caller = at.caller(node.predicate)
+    return FilterAwaited(Calls(caller, node.how), caller)
+
+
+def map_values_async(node: nodes.MapValuesAsync, at: Lowering) -> Operator:
+    return MapValuesAwaited(Calls(at.caller(node.mapper), node.how), node.value)
 
 
 def flat_map(node: nodes.FlatMap, at: Lowering) -> Operator:

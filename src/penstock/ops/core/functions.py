@@ -68,14 +68,14 @@ class Caller:
         Args:
             parts: splits a result into the values to check; None if it is one value.
         """
-        return self._without(batch, results, no_results(results, iterated, parts))
+        return self.without(batch, results, no_results(results, iterated, parts))
 
     def each(self, call: Callable[..., Any], batch: Batch, *arguments: list[Any]) -> Results:
         """Call a later part of the function's work for each row. Return the results and the batch without the rows that
         failed."""
-        return self._without(batch, *call_each(call, len(batch), *arguments))
+        return self.without(batch, *call_each(call, len(batch), *arguments))
 
-    def _without(self, batch: Batch, results: list[Any], failed: list[tuple[int, BaseException]]) -> Results:
+    def without(self, batch: Batch, results: list[Any], failed: list[tuple[int, BaseException]]) -> Results:
         """Leave out the rows that failed, and report them to the context."""
         if not failed:
             return batch, results
@@ -177,7 +177,7 @@ class Caller:
             return batch, results
         wrong = [row for row, result in enumerate(results) if not fits(result)]
         says = [f"the function must return {expected}, got {show(results[row])}{way and '; '}{way}" for row in wrong]
-        return self._without(batch, results, list(zip(wrong, map(TypeError, says), strict=True)))
+        return self.without(batch, results, list(zip(wrong, map(TypeError, says), strict=True)))
 
 
 def _key_column(keys: Any, given: Any, column: Column, serde: Serde) -> Column:

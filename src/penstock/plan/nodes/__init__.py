@@ -34,10 +34,12 @@ from penstock.plan.nodes.processors import ProcessValues as ProcessValues
 from penstock.plan.nodes.processors import TableTransformValues as TableTransformValues
 from penstock.plan.nodes.stateless import Branch as Branch
 from penstock.plan.nodes.stateless import Filter as Filter
+from penstock.plan.nodes.stateless import FilterAsync as FilterAsync
 from penstock.plan.nodes.stateless import FlatMap as FlatMap
 from penstock.plan.nodes.stateless import FlatMapValues as FlatMapValues
 from penstock.plan.nodes.stateless import Map as Map
 from penstock.plan.nodes.stateless import MapValues as MapValues
+from penstock.plan.nodes.stateless import MapValuesAsync as MapValuesAsync
 from penstock.plan.nodes.stateless import Merge as Merge
 from penstock.plan.nodes.stateless import Peek as Peek
 from penstock.plan.nodes.stateless import SelectKey as SelectKey

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from penstock.plan.awaiting import Awaiting
 from penstock.plan.columns import BOTH, KEY, NEITHER, VALUE, Columns
 from penstock.plan.functions import Maker, UserFunction
-from penstock.plan.node import Node
+from penstock.plan.node import UNTRACED, Node
 from penstock.plan.nodes.mapped import MapsRecords, MapsValues
 from penstock.plan.timestamps import Extractor
 from penstock.serdes import Serde
@@ -45,6 +46,20 @@ class MapValues(MapsValues, Node):
 
     makes_one: ClassVar[bool] = True
     keeps_columns: ClassVar[Columns] = KEY
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FilterAsync(Filter):
+    how: Awaiting = field(metadata=UNTRACED)
+
+    is_in_kafka_streams: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MapValuesAsync(MapValues):
+    how: Awaiting = field(metadata=UNTRACED)
+
+    is_in_kafka_streams: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

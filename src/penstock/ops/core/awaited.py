@@ -1,0 +1,120 @@
+"""Calls of users' async functions: side by side, in one event loop of the process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, Future
+from typing import Any
+
+from penstock.figures.moving import moving
+from penstock.plan.awaiting import Awaiting
+
+Outcome = tuple[Any, BaseException | None]
+"""The result of a call, and its error."""
+
+_FIRST_WAIT, _LONGEST_WAIT = 0.1, 10.0
+"""Seconds before the first and before later repetitions; each wait is twice the one before."""
+_UNTIL_CANCELLED = 5.0
+"""Seconds that calls have to end once they are cancelled."""
+
+
+class Loops:
+    """The event loop of this process. It runs in a thread of its own, and stays, because clients of HTTP and databases
+    belong to the loop in which they were first used."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loops: dict[int, asyncio.AbstractEventLoop] = {}
+        """By process: a child of fork has no threads of its parent."""
+
+    def here(self) -> asyncio.AbstractEventLoop:
+        """Return the loop of this process; begin it first if there is none."""
+        with self._lock:
+            found = self._loops.get(os.getpid())
+            if found is None:
+                found = self._loops[os.getpid()] = asyncio.new_event_loop()
+                threading.Thread(target=found.run_forever, name="penstock awaits calls", daemon=True).start()
+            return found
+
+
+_loops = Loops()
+
+
+def call_all(call: Callable[..., Any], rows: Sequence[tuple[Any, ...]], how: Awaiting) -> list[Outcome]:
+    """Await a call for each row, so many at once. Return what came of each, in the order of the rows.
+
+    If the waiting thread is interrupted, the calls are cancelled, and have a moment to end.
+    """
+    outcomes: list[Outcome] = [(None, None)] * len(rows)
+    ended = threading.Event()
+    waiting: Future[None] = asyncio.run_coroutine_threadsafe(
+        _all(call, rows, how, outcomes, moving.through([]), ended), _loops.here()
+    )
+    try:
+        waiting.result()
+    except BaseException:
+        waiting.cancel()
+        ended.wait(_UNTIL_CANCELLED)
+        raise
+    return outcomes
+
+
+async def _all(
+    call: Callable[..., Any],
+    rows: Sequence[tuple[Any, ...]],
+    how: Awaiting,
+    outcomes: list[Outcome],
+    moved: list[Any],
+    ended: threading.Event,
+) -> None:
+    following = iter(enumerate(rows))
+
+    async def work() -> None:
+        for number, arguments in following:
+            outcomes[number] = await _one(call, arguments, how)
+            moved.append(number)
+
+    workers = [asyncio.ensure_future(work()) for _ in range(min(how.capacity, len(rows)))]
+    try:
+        await asyncio.gather(*workers)
+    finally:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+        ended.set()
+
+
+async def _one(call: Callable[..., Any], arguments: tuple[Any, ...], how: Awaiting) -> Outcome:
+    """What comes of one call, which is repeated as often as the user allows."""
+    outcome: Outcome = (None, None)
+    for attempt in range(how.retries + 1):
+        if attempt:
+            await asyncio.sleep(min(_FIRST_WAIT * 2 ** (attempt - 1), _LONGEST_WAIT))
+        outcome = await _attempt(call, arguments, how)
+        if outcome[1] is None:
+            break
+    return outcome
+
+
+async def _attempt(call: Callable[..., Any], arguments: tuple[Any, ...], how: Awaiting) -> Outcome:
+    limit = asyncio.timeout(None if how.timeout_ms is None else how.timeout_ms / 1000)
+    try:
+        async with limit:
+            return await call(*arguments), None
+    except TimeoutError as error:
+        if not limit.expired():
+            return None, error
+        attempts = f", {how.retries + 1} times" if how.retries else ""
+        return None, TimeoutError(f"the function took longer than timeout={how.timeout_ms} ms{attempts}")
+    except (asyncio.CancelledError, CancelledError) as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        return None, error
+    except GeneratorExit:
+        raise
+    except BaseException as error:  # a call of sys.exit is a failure like any other
+        return None, error
