@@ -42,7 +42,13 @@ WITHOUT_VALUES = {
     "join and left_join of a stream with a table": "its function is not that of the page",
     "Versioned tables": "its function is not that of the page",
 }
-NOT_OF_KAFKA_STREAMS = {"aggregate by name", "deduplicate_by_key", "deduplicate_by_key_value, deduplicate", "distinct"}
+NOT_OF_KAFKA_STREAMS = {
+    "aggregate by name",
+    "map_values_async, filter_async",
+    "deduplicate_by_key",
+    "deduplicate_by_key_value, deduplicate",
+    "distinct",
+}
 OF_EACH_RECORD = {"flat_map, flat_map_values", "peek, foreach", "process, process_values", "transform_values"}
 """With functions that cases have no words for, and nothing that depends on time."""
 

@@ -1,0 +1,60 @@
+"""``map_values_async``, ``filter_async`` and ``format=`` in the slots of each engine, and as a batch of Spark."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock import StreamsBuilder, Topology, consume, debezium, produce
+
+pytestmark = pytest.mark.slow
+
+COUNT = 200
+
+
+def awaiting() -> Topology:
+    async def price_of(order: dict[str, int]) -> dict[str, int]:
+        await asyncio.sleep(0.001)
+        return order | {"price": order["cents"] * 2}
+
+    async def are_cheap(keys: list[int], orders: list[dict[str, int]]) -> list[bool]:
+        await asyncio.sleep(0.001)
+        return [order["price"] < COUNT for order in orders]
+
+    builder = StreamsBuilder()
+    orders = builder.stream("orders", key=int, format=debezium(dict))
+    orders.map_values_async(price_of, timeout="1 min").filter_async(are_cheap, batch=16).to("cheap")
+    builder.table("orders", key=int, format=debezium(dict), store="orders")
+    return builder.build()
+
+
+CHANGES = [({"id": n}, {"op": "c", "before": None, "after": {"cents": n}}) for n in range(COUNT)]
+WANTED = [(n, {"cents": n, "price": 2 * n}) for n in range(COUNT // 2)]
+
+
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_a_program_awaits_in_the_slots_of_each_engine(
+    engine: str, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    produce(CHANGES, "orders", key=dict, value=dict, partitions=2)
+    session = spark if engine == "spark" else None
+    with awaiting().start("awaits", engine=engine, spark=session, slots=2) as streams:
+        streams.process_all_available()
+        assert streams.engine == engine
+        assert sorted((row[0], row[1]) for row in streams.store("orders").all()) == [
+            (n, {"cents": n}) for n in range(COUNT)
+        ]
+    assert sorted((record.key, record.value) for record in consume("cheap")) == WANTED
+
+
+def test_a_batch_of_spark_awaits(spark: Any, tmp_path: Path) -> None:
+    produce(CHANGES, "orders", key=dict, value=dict, partitions=2, log=tmp_path)
+    orders = spark.read.format("penstock").option("topic", "orders").option("log", str(tmp_path)).load()
+    with awaiting().run_batch(spark, {"orders": orders}) as result:
+        found = [(row.key, row.value) for row in result.dataframe("cheap").collect()]
+    assert len(found) == len(WANTED)
+    assert sorted(key for key, _ in found) == [key for key, _ in WANTED]
