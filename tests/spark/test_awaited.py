@@ -54,7 +54,7 @@ def test_a_program_awaits_in_the_slots_of_each_engine(
 def test_a_batch_of_spark_awaits(spark: Any, tmp_path: Path) -> None:
     produce(CHANGES, "orders", key=dict, value=dict, partitions=2, log=tmp_path)
     orders = spark.read.format("penstock").option("topic", "orders").option("log", str(tmp_path)).load()
-    with awaiting().run_batch(spark, {"orders": orders}) as result:
+    with awaiting().run_batch(spark, {"orders": orders}, key="key", value="value") as result:
         found = [(row.key, row.value) for row in result.dataframe("cheap").collect()]
     assert len(found) == len(WANTED)
     assert sorted(key for key, _ in found) == [key for key, _ in WANTED]

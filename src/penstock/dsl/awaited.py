@@ -104,7 +104,7 @@ class AwaitedSteps(Stream[K, V]):
             value: the type of the results.
             name: the step's name.
             capacity: how many calls run side by side in each slot.
-            timeout: how long one call may take; by default as long as it takes.
+            timeout: how long one call may take; by default any time.
             retries: how often a call that failed is made again: after 0.1 seconds, 0.2, 0.4, and so on up to 10.
             ordered: whether results must keep the order of the stream. They keep it in any case today, because a commit
                 shows all of its results at once.

@@ -55,6 +55,6 @@ def _timeout(method: str, given: Duration) -> int:
         raise TopologyError(str(error)) from None
     if not found:
         raise TopologyError(
-            f"timeout of {method} at {caller()} is longer than 0; leave it out to wait as long as it takes"
+            f"timeout of {method} at {caller()} is longer than 0; leave it out to wait until a call ends"
         )
     return found

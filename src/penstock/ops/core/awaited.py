@@ -31,7 +31,7 @@ class Loops:
         """By process: a child of fork has no threads of its parent."""
 
     def here(self) -> asyncio.AbstractEventLoop:
-        """Return the loop of this process; begin it first if there is none."""
+        """Return the loop of this process; begin that loop first if this process has not."""
         with self._lock:
             found = self._loops.get(os.getpid())
             if found is None:
@@ -44,7 +44,7 @@ _loops = Loops()
 
 
 def call_all(call: Callable[..., Any], rows: Sequence[tuple[Any, ...]], how: Awaiting) -> list[Outcome]:
-    """Await a call for each row, so many at once. Return what came of each, in the order of the rows.
+    """Await a call for each row, so many at once. Return the outcome of each, in the order of the rows.
 
     If the waiting thread is interrupted, the calls are cancelled, and have a moment to end.
     """
@@ -88,7 +88,7 @@ async def _all(
 
 
 async def _one(call: Callable[..., Any], arguments: tuple[Any, ...], how: Awaiting) -> Outcome:
-    """What comes of one call, which is repeated as often as the user allows."""
+    """Make one call, and repeat it as often as the user allows."""
     outcome: Outcome = (None, None)
     for attempt in range(how.retries + 1):
         if attempt:

@@ -59,7 +59,7 @@ class Calls:
 
 
 def _each(outcome: Outcome, count: int) -> list[Outcome]:
-    """What a call with a list gives for each of its records."""
+    """The outcome for each record of a call with a list."""
     results, error = outcome
     if error is None and (not isinstance(results, list | tuple) or len(results) != count):
         got = f"{len(results)} results" if isinstance(results, list | tuple) else show(results)
