@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -72,6 +73,11 @@ class SinkBatch:
             return row
         value = row.pop(names[0])
         return row | {name: one for name, one in value.items() if name not in row}
+
+    def pieces(self, rows: int) -> Iterator[SinkBatch]:
+        """Yield the records some at a time, so that the sink works on some while others are decoded."""
+        for start in range(0, len(self), rows):
+            yield SinkBatch(self._records.slice(start, start + rows), self._columns, self.before)
 
     def newest(self) -> SinkBatch:
         """Return the last record of each key alone, in order: what a table has behind this batch."""

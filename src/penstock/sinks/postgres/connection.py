@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from os import dup
 from typing import Any
@@ -68,15 +68,12 @@ class Connection:
             found = self._connection.execute(marked, values or None)
             return found.fetchone() if found.description else None
 
-    def copy(self, table: str, names: str, batch: Any) -> None:
-        """Add rows to a table."""
-        text = copy_text(batch)
-        with (
-            self._plainly(),
-            self._connection.cursor() as cursor,
-            cursor.copy(f"COPY {table} ({names}) FROM STDIN") as to,
-        ):
-            to.write(text)
+    def copy(self, table: str, names: str, pieces: Iterable[Any]) -> None:
+        """Add rows to a table. The database takes one piece while the next one is made."""
+        with self._plainly(), self._connection.cursor() as cursor:
+            with cursor.copy(f"COPY {table} ({names}) FROM STDIN") as to:
+                for piece in pieces:
+                    to.write(copy_text(piece))
 
     def make_batch(self, table: str, names: str) -> None:
         """Make the temporary table for a batch, unless it is there."""

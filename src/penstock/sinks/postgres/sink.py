@@ -22,6 +22,9 @@ TIMEOUT: Duration = "1 minute"
 _DEFAULTS = {"connect_timeout": 10, "application_name": "penstock", "keepalives_idle": 30, "keepalives_interval": 10}
 """Parameters that a connection string may leave out: a server that is away is noticed within a minute."""
 
+_PIECE = 4_096
+"""How many rows are made at once."""
+
 _NAME_OF_SECRET = re.compile(SECRET_NAME.pattern.replace("|key", ""), re.IGNORECASE)
 """Parameters of a connection that are secrets: ``sslkey`` is a file."""
 
@@ -139,13 +142,14 @@ class _Writer(sql.SqlWriter):
             super().write(batch, commit)
 
     def append(self, batch: SinkBatch) -> None:
-        self._connection.copy(self.table, sql.listed(self.names), batch.arrow())
+        pieces = (piece.arrow() for piece in batch.pieces(_PIECE))
+        self._connection.copy(self.table, sql.listed(self.names), pieces)
 
     def upsert(self, newest: SinkBatch) -> None:
         names = sql.listed(self.names)
         self._connection.make_batch(self.table, names)
-        rows = newest.arrow().append_column(IS_DELETED, newest.is_deleted)
-        self._connection.copy(BATCH, f"{names}, {IS_DELETED}", rows)
+        pieces = (one.arrow().append_column(IS_DELETED, one.is_deleted) for one in newest.pieces(_PIECE))
+        self._connection.copy(BATCH, f"{names}, {IS_DELETED}", pieces)
         same = " AND ".join(f"old.{name} = new.{name}" for name in map(sql.quoted, self.keys))
         self.run(f"DELETE FROM {self.table} old USING {BATCH} new WHERE new.{IS_DELETED} AND {same}")
         some = f"SELECT {names} FROM {BATCH} WHERE NOT {IS_DELETED}"
