@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cached_property
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -18,6 +19,7 @@ from penstock.messages import describe, show
 from penstock.serdes.arrow_types import arrow_type
 from penstock.serdes.base import Serde
 from penstock.serdes.json_fields import Finder, finder_of, unknown_fields_of
+from penstock.serdes.json_flat import FlatColumns
 from penstock.serdes.json_keys import all_distinct, check_keys, may_hold_other_keys
 from penstock.serdes.non_finite import may_hold_floats, with_floats, with_text
 from penstock.usage.calls import close
@@ -197,12 +199,20 @@ class JsonSerde(Serde):
         except Exception:
             return super().decode_all(data)
 
+    @cached_property
+    def _flat(self) -> FlatColumns | None:
+        return None if self._unknown == "refuse" else FlatColumns.of(self.type)
+
     def arrow(self, data: Binary) -> Any:
+        found = None if self._flat is None else self._flat.read(data)
+        return self._arrow_of_values(data) if found is None else found
+
+    def _arrow_of_values(self, data: Binary) -> Any:
         values = msgspec.to_builtins(self.decode_all(data))
         kind = arrow_type(self.type)
         try:
             return pa.array(values, kind)
-        except (pa.ArrowException, TypeError) as error:
+        except (pa.ArrowException, TypeError, OverflowError) as error:
             raise SerdeError(
                 f"values of type {self.name} do not go into one Arrow array for a @columnar function: {error}; take "
                 "@columnar away, or read them as a class whose fields say their types"

@@ -1,0 +1,118 @@
+"""JSON objects of plain fields, read into columns without an object a record.
+
+Arrow's reader and ``msgspec`` differ in what they take. So it only reads what both read the same, and leaves everything
+else to ``msgspec``: nested values, unknown and missing fields, escapes like ``\\u0061``, NaN, and whatever is no JSON.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import msgspec.inspect as kinds
+import numpy as np
+import pyarrow as pa
+import pyarrow.json
+
+from penstock.arrays import Binary, spans
+
+_PLAIN = (
+    (kinds.StrType(), pa.string()),
+    (kinds.IntType(), pa.int64()),
+    (kinds.FloatType(), pa.float64()),
+    (kinds.BoolType(), pa.bool_()),
+)
+"""Types without constraints, and those of their columns."""
+
+_MOST_BYTES = 1 << 30
+
+_STRANGE = np.zeros(256, np.bool_)
+_STRANGE[:32] = True
+_STRANGE[[ord("["), ord("\\")]] = True
+"""Bytes that end the quick way: control characters, which no line may hold, arrays and escapes."""
+
+
+class FlatColumns:
+    """Reads JSON objects of a type whose fields are text, whole numbers, floats and booleans."""
+
+    def __init__(self, fields: dict[str, tuple[Any, bool]]):
+        self._may_be_null = {name for name, (_, may_be_null) in fields.items() if may_be_null}
+        self._kind = pa.struct([(name, type_) for name, (type_, _) in fields.items()])
+        schema = pa.schema(list(self._kind))
+        self._options = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
+
+    @classmethod
+    def of(cls, type_: Any) -> FlatColumns | None:
+        """Return the reader for a type; None if it has other fields, or rules of its own."""
+        kind = kinds.type_info(type_)
+        if not _is_simple(kind):
+            return None
+        fields = {field.encode_name: _column(field) for field in kind.fields}  # type: ignore[attr-defined]
+        if not fields or any(column is None for column in fields.values()):
+            return None
+        return cls(fields)  # type: ignore[arg-type]
+
+    def read(self, data: Binary) -> Any:
+        """Return the records as a struct array; None if they need more than this."""
+        lines = self._lines(data)
+        if lines is None:
+            return None
+        whole = pyarrow.json.ReadOptions(use_threads=False, block_size=len(lines) + 1)
+        try:
+            table = pyarrow.json.read_json(pa.BufferReader(lines), whole, self._options)
+        except (pa.ArrowException, UnicodeDecodeError):
+            return None
+        columns = [column.combine_chunks() for column in table.columns]
+        columns = [pa.concat_arrays(one.chunks) if isinstance(one, pa.ChunkedArray) else one for one in columns]
+        if table.num_rows != len(data) or not all(map(self._is_same, self._kind, columns)):
+            return None
+        return pa.StructArray.from_arrays(columns, fields=list(self._kind))
+
+    def _lines(self, data: Binary) -> bytes | None:
+        """Return the records as lines, if each of them is one object of one line."""
+        where = spans(data)
+        if not len(data) or data.null_count or where.length.min() < 2 or where.length.sum() > _MOST_BYTES:
+            return None
+        text = b"\n".join(data.to_pylist())
+        seen = np.bincount(np.frombuffer(text, np.uint8), minlength=256)
+        if seen[ord("{")] != len(data) or seen[ord("\n")] != len(data) - 1 or seen[_STRANGE].sum() != len(data) - 1:
+            return None
+        ends = where.data[where.start + where.length - 1]
+        return text if (where.data[where.start] == ord("{")).all() and (ends == ord("}")).all() else None
+
+    def _is_same(self, field: Any, column: Any) -> bool:
+        """Return whether ``msgspec`` reads the values of a column as Arrow has."""
+        if column.null_count and field.name not in self._may_be_null:
+            return False
+        if pa.types.is_string(field.type):
+            try:
+                column.validate(full=True)  # text is UTF-8
+            except pa.ArrowInvalid:
+                return False
+        if pa.types.is_floating(field.type):
+            numbers = column.drop_null().to_numpy()
+            return bool(np.isfinite(numbers).all() and not (np.signbit(numbers) & (numbers == 0)).any())
+        return True
+
+
+def _is_simple(kind: kinds.Type) -> bool:
+    """Return whether values of a type are their fields, and nothing else happens when one is read."""
+    if isinstance(kind, kinds.DataclassType):
+        cls = kind.cls
+        return not hasattr(cls, "__post_init__") and all(field.init for field in dataclasses.fields(cls))
+    if isinstance(kind, kinds.StructType):
+        config = kind.cls.__struct_config__
+        is_plain = not (kind.tag or kind.array_like or kind.forbid_unknown_fields or config.omit_defaults)
+        return is_plain and not hasattr(kind.cls, "__post_init__")
+    return False
+
+
+def _column(field: kinds.Field) -> tuple[Any, bool] | None:
+    """Return the column's type, and whether null is the same as nothing there; None for other fields."""
+    is_union = isinstance(field.type, kinds.UnionType)
+    every = field.type.types if isinstance(field.type, kinds.UnionType) else (field.type,)
+    [*others] = [one for one in every if not isinstance(one, kinds.NoneType)]
+    if len(others) != 1:
+        return None
+    found = next((type_ for plain, type_ in _PLAIN if plain == others[0]), None)
+    return None if found is None else (found, is_union and field.default is None)

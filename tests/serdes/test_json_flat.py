@@ -1,0 +1,170 @@
+"""JSON objects of plain fields as columns: whatever the bytes, the same as by way of objects, or the same error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any, TypedDict
+
+import msgspec
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.arrays import binary
+from penstock.errors import SerdeError
+from penstock.serdes.json import JsonSerde
+from penstock.serdes.json_flat import FlatColumns
+
+
+@dataclass
+class Order:
+    item: str
+    pieces: int
+    price: float
+    paid: bool
+    note: str | None = None
+    gift: bool | None = field(default=False)
+
+
+WHOLE = '{"item":"tea","pieces":2,"price":1.5,"paid":true,"note":null,"gift":null}'
+SERDE = JsonSerde(Order)
+
+
+def read(way: Any, data: list[Any]) -> Any:
+    """What a way gives, or its error."""
+    try:
+        found = way(binary(data))
+        found.validate(full=True)
+        return found.type, repr(found.to_pylist())  # NaN is not itself
+    except SerdeError as error:
+        return str(error)
+
+
+def with_(old: str, new: str) -> bytes:
+    assert old in WHOLE
+    return WHOLE.replace(old, new).encode()
+
+
+ODD: dict[str, bytes | None] = {
+    "null": None,
+    "the text null": b"null",
+    "nothing": b"",
+    "no object": b"5",
+    "two objects": WHOLE.encode() * 2,
+    "two objects in an array": f"[{WHOLE},{WHOLE}]".encode(),
+    "a comma behind": WHOLE.encode() + b",",
+    "a byte order mark": b"\xef\xbb\xbf" + WHOLE.encode(),
+    "blanks around": b" " + WHOLE.encode() + b" ",
+    "lines": WHOLE.replace(",", ",\n").encode(),
+    "a field twice": with_('"paid":true', '"paid":true,"paid":false'),
+    "a field more": with_('"paid":true', '"paid":true,"more":1'),
+    "an unknown NaN": with_('"paid":true', '"paid":true,"more":NaN'),
+    "a field less": with_('"paid":true,', ""),
+    "a default": with_(',"gift":null', ""),
+    "no note": with_('"note":null,', ""),
+    "null where none may be": with_('"item":"tea"', '"item":null'),
+    "an escaped letter": with_("tea", "\\u0074ea"),
+    "half of a pair": with_("tea", "\\ud800"),
+    "an escape in a name": with_('"item"', '"it\\u0065m"'),
+    "a quote": with_("tea", '\\"tea\\"'),
+    "braces in text": with_("tea", "{tea}"),
+    "no UTF-8": WHOLE.encode().replace(b"tea", b"\xff"),
+    "half of a letter": WHOLE.encode().replace(b"tea", b"\xc3"),
+    "a control character": WHOLE.encode().replace(b"tea", b"\x01"),
+    "a tab in text": WHOLE.encode().replace(b"tea", b"\t"),
+    "a float for a whole number": with_('"pieces":2', '"pieces":2.0'),
+    "an exponent": with_('"pieces":2', '"pieces":2e3'),
+    "more than int64": with_('"pieces":2', '"pieces":9223372036854775808'),
+    "a whole number for a float": with_("1.5", "5"),
+    "a long whole number for a float": with_("1.5", "123456789012345678901234567890"),
+    "too large a float": with_("1.5", "1e400"),
+    "a tiny float": with_("1.5", "1e-400"),
+    "minus zero": with_("1.5", "-0"),
+    "minus zero as a float": with_("1.5", "-0.0"),
+    "NaN": with_("1.5", "NaN"),
+    "NaN as text": with_("1.5", '"NaN"'),
+    "minus infinity": with_("1.5", "-Infinity"),
+    "text for a number": with_('"pieces":2', '"pieces":"2"'),
+    "a number for a boolean": with_("true", "1"),
+    "a leading zero": with_('"pieces":2', '"pieces":02'),
+    "a leading plus": with_('"pieces":2', '"pieces":+2'),
+    "single quotes": WHOLE.replace('"', "'").encode(),
+    "nested": with_('"tea"', '{"tea":1}'),
+    "deeply nested": with_('"tea"', "[" * 20_000 + "]" * 20_000),
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_odd_records_are_read_or_refused_as_objects_are(what: str):
+    for data in ([ODD[what]], [WHOLE.encode(), ODD[what], WHOLE.encode()]):
+        assert read(SERDE.arrow, data) == read(SERDE._arrow_of_values, data)
+
+
+ORDERS = st.builds(
+    Order,
+    item=st.text(max_size=9),
+    pieces=st.integers(-(2**63), 2**63 - 1),
+    price=st.floats(allow_nan=False, allow_infinity=False),
+    paid=st.booleans(),
+    note=st.none() | st.text(max_size=9),
+    gift=st.none() | st.booleans(),
+)
+
+
+@given(st.lists(ORDERS, min_size=1, max_size=5), st.data())
+def test_any_records_are_read_as_objects_are_also_when_they_are_damaged(orders: list[Order], data: st.DataObject):
+    texts = [SERDE.encode(order) for order in orders]
+    assert read(SERDE.arrow, list(texts)) == read(SERDE._arrow_of_values, list(texts))
+    at = data.draw(st.integers(0, len(texts) - 1))
+    where = data.draw(st.integers(0, len(texts[at]) - 1))
+    texts[at] = texts[at][:where] + data.draw(st.binary(max_size=2)) + texts[at][where + 1 :]
+    assert read(SERDE.arrow, list(texts)) == read(SERDE._arrow_of_values, list(texts))
+
+
+def test_plain_records_take_the_quick_way():
+    flat = FlatColumns.of(Order)
+    assert flat is not None
+    line = with_('"gift":null', '"gift":true')
+    row = {"item": "tea", "pieces": 2, "price": 1.5, "paid": True, "note": None, "gift": True}
+    assert flat.read(binary([line] * 3).slice(1)).to_pylist() == [row, row]
+
+
+@dataclass
+class Checked:
+    n: int
+
+    def __post_init__(self) -> None:
+        self.n += 1
+
+
+@dataclass
+class Derived:
+    n: int
+    twice: int = field(init=False, default=0)
+
+
+class Omitting(msgspec.Struct, omit_defaults=True):
+    n: int = 0
+
+
+class Strict(msgspec.Struct, forbid_unknown_fields=True):
+    n: int
+
+
+class Small(msgspec.Struct):
+    n: Annotated[int, msgspec.Meta(lt=5)]
+
+
+class Nested(msgspec.Struct):
+    n: list[int]
+
+
+class Dict(TypedDict):
+    n: int
+
+
+@pytest.mark.parametrize("type_", [Checked, Derived, Omitting, Strict, Small, Nested, Dict, dict, int, Any])
+def test_types_with_rules_of_their_own_do_not(type_: Any):
+    assert FlatColumns.of(type_) is None
+    assert pa.types.is_integer(JsonSerde(int).arrow(binary([b"5"])).type)
