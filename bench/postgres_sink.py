@@ -3,7 +3,8 @@
     python -m bench.postgres_sink URL [ROWS]
 
 The sink reads its records from a topic, decodes them, and keeps its number in each transaction. The bare client has its
-rows as tuples in memory and cuts them into as many transactions. Both in turns, nine times; the ratio is the median of those of each turn. The tables are dropped.
+rows as tuples in memory and cuts them into as many transactions. Both have nine turns, one after the other. The ratio
+is the median of the turns' ratios. The tables are dropped.
 """
 
 from __future__ import annotations
