@@ -70,10 +70,10 @@ class Connection:
 
     def copy(self, table: str, names: str, pieces: Iterable[Any]) -> None:
         """Add rows to a table. The database takes one piece while the next one is made."""
-        with self._plainly(), self._connection.cursor() as cursor:
-            with cursor.copy(f"COPY {table} ({names}) FROM STDIN") as to:
-                for piece in pieces:
-                    to.write(copy_text(piece))
+        statement = f"COPY {table} ({names}) FROM STDIN"
+        with self._plainly(), self._connection.cursor() as cursor, cursor.copy(statement) as to:
+            for piece in pieces:
+                to.write(copy_text(piece))
 
     def make_batch(self, table: str, names: str) -> None:
         """Make the temporary table for a batch, unless it is there."""
