@@ -48,6 +48,8 @@ _RUN = "PYTEST_RUN_OF_PENSTOCK"
 def pytest_configure(config: pytest.Config) -> None:
     """Files of tests lie in memory where there is room: many would wait for the disk half of their time. What is
     killed loses nothing that the system has, whether it has it in memory or on its way to a disk."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what runs beside it; programs inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):
         os.environ[_RUN] = str(os.getpid())
     if MEMORY is not None and not hasattr(config, "workerinput") and shutil.disk_usage(MEMORY).free >= _ROOM:

@@ -18,7 +18,7 @@ import penstock
 from penstock import StreamsBuilder, consume, produce
 from penstock.errors import ConfigError
 from penstock.state.folder_lock import lockable, takes
-from support.connect import connect_server, remote_session
+from support.connect import KEYS, connect_server, counting, put, remote_session
 
 pytestmark = pytest.mark.slow
 
@@ -30,15 +30,6 @@ COLUMNS = "key string, n long, at long"
 def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     with connect_server(tmp_path_factory.mktemp("server")) as server, remote_session(server) as session:
         yield session
-
-
-def counting() -> Any:
-    """How many records each key has, and what comes with a function that has no module to be found by."""
-    builder = StreamsBuilder()
-    numbers = builder.stream("numbers", key=str, value=int).map_values(lambda n: n * 10)
-    numbers.to("tens")
-    numbers.group_by_key().count("counts").to_stream().to("totals")
-    return builder.build()
 
 
 # --- DataFrames ------------------------------------------------------------------------------------------------------
@@ -124,15 +115,6 @@ def test_batches_of_a_query_without_a_name_are_refused_at_once(remote: Any):
 
 
 # --- programs --------------------------------------------------------------------------------------------------------
-
-
-KEYS = "abcdefghi"
-"""Some for each of three partitions."""
-
-
-def put(folder: Path, numbers: range) -> None:
-    rows = [(KEYS[n % len(KEYS)], n) for n in numbers]
-    produce(rows, "numbers", key=str, value=int, partitions=3, log=folder / "log")
 
 
 @pytest.fixture

@@ -13,17 +13,15 @@ from urllib.request import urlopen
 import pytest
 
 import penstock
-from penstock import StreamsBuilder, consume, produce
+from penstock import consume
 from penstock.state.folder_lock import lockable, takes
 from penstock.testing.broker import free_ports
-from support.connect import connect_server, remote_session
+from support.connect import KEYS, connect_server, counting, put, remote_session
 from support.spark_classes import QUICK_JVM
 from support.standalone import StandaloneCluster
 
 pytestmark = pytest.mark.slow
 
-KEYS = "abcdefghi"
-"""Some for each of four partitions."""
 HOSTS = {"127.0.0.2", "127.0.0.3"}
 
 
@@ -50,19 +48,6 @@ def remote(cluster: StandaloneCluster, pages: str, tmp_path_factory: pytest.Temp
     folder = tmp_path_factory.mktemp("server")
     with connect_server(folder, cluster.url, **given) as server, remote_session(server) as session:
         yield session
-
-
-def put(folder: Path, numbers: range) -> None:
-    rows = [(KEYS[n % len(KEYS)], n) for n in numbers]
-    produce(rows, "numbers", key=str, value=int, partitions=4, log=folder / "log")
-
-
-def counting() -> Any:
-    builder = StreamsBuilder()
-    numbers = builder.stream("numbers", key=str, value=int).map_values(lambda n: n * 10)
-    numbers.to("tens")
-    numbers.group_by_key().count("counts").to_stream().to("totals")
-    return builder.build()
 
 
 def start(remote: Any, folder: Path, **given: Any) -> Any:

@@ -15,9 +15,13 @@ from typing import Any
 
 import pyspark
 
+from penstock import StreamsBuilder, produce
 from support.spark_classes import QUICK_JVM
 
 _SECONDS = 120.0
+
+KEYS = "abcdefghi"
+"""Some for each of four partitions."""
 
 
 class ConnectServer:
@@ -104,3 +108,18 @@ def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
             assert process.poll() is None, f"the server has ended: {said}"
             assert time.monotonic() < until, f"the server does not answer: {said}"
             time.sleep(0.1)
+
+
+def counting() -> Any:
+    """How many records each key has, and ten times each number by a function that has no module to be found by."""
+    builder = StreamsBuilder()
+    numbers = builder.stream("numbers", key=str, value=int).map_values(lambda n: n * 10)
+    numbers.to("tens")
+    numbers.group_by_key().count("counts").to_stream().to("totals")
+    return builder.build()
+
+
+def put(folder: Path, numbers: range, partitions: int = 4) -> None:
+    """Write numbers under the keys in turn."""
+    rows = [(KEYS[n % len(KEYS)], n) for n in numbers]
+    produce(rows, "numbers", key=str, value=int, partitions=partitions, log=folder / "log")
