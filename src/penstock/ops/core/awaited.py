@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError
 from typing import Any
 
 from penstock.figures.moving import moving
@@ -48,43 +48,53 @@ def call_all(call: Callable[..., Any], rows: Sequence[tuple[Any, ...]], how: Awa
 
     If the waiting thread is interrupted, the calls are cancelled, and have a moment to end.
     """
-    outcomes: list[Outcome] = [(None, None)] * len(rows)
-    ended = threading.Event()
-    waiting: Future[None] = asyncio.run_coroutine_threadsafe(
-        _all(call, rows, how, outcomes, moving.through([]), ended), _loops.here()
-    )
-    try:
-        waiting.result()
+    calls, loop = _Calls(call, rows, how), _loops.here()
+    try:  # calls may run, and the thread be interrupted, before it waits
+        asyncio.run_coroutine_threadsafe(calls.make(), loop).result()
     except BaseException:
-        waiting.cancel()
-        ended.wait(_UNTIL_CANCELLED)
+        calls.cancel(loop)
         raise
-    return outcomes
+    return calls.outcomes
 
 
-async def _all(
-    call: Callable[..., Any],
-    rows: Sequence[tuple[Any, ...]],
-    how: Awaiting,
-    outcomes: list[Outcome],
-    moved: list[Any],
-    ended: threading.Event,
-) -> None:
-    following = iter(enumerate(rows))
+class _Calls:
+    """The calls for some rows."""
 
-    async def work() -> None:
-        for number, arguments in following:
-            outcomes[number] = await _one(call, arguments, how)
-            moved.append(number)
+    def __init__(self, call: Callable[..., Any], rows: Sequence[tuple[Any, ...]], how: Awaiting):
+        self._call, self._how = call, how
+        self._size = min(how.capacity, len(rows))
+        self._following = iter(enumerate(rows))
+        self.outcomes: list[Outcome] = [(None, None)] * len(rows)
+        self._moved = moving.through([])
+        self._task: asyncio.Task[Any] | None = None
+        self._is_cancelled = False
+        self._ended = threading.Event()
 
-    workers = [asyncio.ensure_future(work()) for _ in range(min(how.capacity, len(rows)))]
-    try:
-        await asyncio.gather(*workers)
-    finally:
-        for worker in workers:
-            worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
-        ended.set()
+    async def make(self) -> None:
+        self._task = asyncio.current_task()
+        workers = [asyncio.ensure_future(self._work()) for _ in range(0 if self._is_cancelled else self._size)]
+        try:
+            await asyncio.gather(*workers)
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+            self._ended.set()
+
+    async def _work(self) -> None:
+        for number, arguments in self._following:
+            self.outcomes[number] = await _one(self._call, arguments, self._how)
+            self._moved.append(number)
+
+    def cancel(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Cancel the calls, from the thread that waits for them, and let them end."""
+        self._is_cancelled = True
+        loop.call_soon_threadsafe(self._cancel_task)
+        self._ended.wait(_UNTIL_CANCELLED)
+
+    def _cancel_task(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
 
 
 async def _one(call: Callable[..., Any], arguments: tuple[Any, ...], how: Awaiting) -> Outcome:
