@@ -121,7 +121,7 @@ def test_a_processor_with_a_store_that_a_step_keeps_for_itself(store, keep):
 
     assert refusal(build) == (
         f"the processor mine at HERE is connected to the store {store!r}, which the step at HERE keeps for itself; "
-        "processors have the stores of tables, and those that are added with add_state_store(...)"
+        "processors have the stores of tables, and stores that are added with add_state_store(...)"
     )
 
 
