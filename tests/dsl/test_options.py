@@ -38,6 +38,7 @@ from penstock.dsl.suppressed import EagerBufferConfig, StrictBufferConfig
 from penstock.errors import ConfigError, TopologyError
 from penstock.plan.options import Options, option
 from penstock.serdes import FLOAT, INT, STR
+from penstock.testing import TopologyTestDriver
 from support.flows import source
 
 pytestmark = pytest.mark.kip("KS-11")
@@ -234,6 +235,22 @@ def test_windows_are_the_same_in_whatever_order_they_were_described(windows: Any
 def test_a_name_keeps_the_grace_period_and_the_types_of_a_join():
     assert Joined.with_(int, float).with_grace_period(10).with_name("w") == Joined(INT, FLOAT, "w", 10)
     assert Joined.with_name("w").with_grace_period(10).with_(int, float) == Joined(INT, FLOAT, "w", 10)
+
+
+@pytest.mark.kip("KS-20")
+def test_the_types_of_a_join_with_a_table_may_be_all_three_as_in_kafka_streams():
+    """A table has its own types, so the third one can only be that."""
+    builder = StreamsBuilder()
+    prices, orders = builder.table("prices", str, int), builder.stream("orders", str, int)
+    orders.join(prices, lambda amount, price: amount * price, Joined.with_(str, int, int)).to("out")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe_input("prices", "tea", 3)
+        driver.pipe_input("orders", "tea", 4)
+        assert [record.value for record in driver.read_output("out")] == [12]
+    with pytest.raises(
+        TopologyError, match=r"the values of the table are of .*int.*, and Joined says .*str.*; leave the"
+    ):
+        orders.left_join(prices, lambda amount, price: amount, Joined.with_(str, int, str))
 
 
 def test_the_join_of_a_stream_waits_as_long_as_was_said_before_its_name_was():

@@ -20,6 +20,7 @@ from penstock import (
     Stores,
     StreamJoined,
     StreamsBuilder,
+    Suppressed,
     TimeWindows,
 )
 from penstock.testing import TopologyTestDriver
@@ -208,3 +209,38 @@ def test_stores_that_do_not_fit_a_join_are_refused(joined: Any, message: str):
     builder = StreamsBuilder()
     with pytest.raises(ConfigError, match=message):
         builder.stream("l").join(builder.stream("r"), lambda a, b: [a, b], WINDOWS, joined())
+
+
+# --- the names of tables' stores -------------------------------------------------------------------------------------
+
+
+def test_tables_whose_stores_a_program_named_say_the_name_for_queries():
+    """As in Kafka Streams, generated names are no names for queries, but those of global tables."""
+    builder = StreamsBuilder()
+    prices = builder.table("prices", str, int, store="prices")
+    grouped = builder.stream("in", str, int).group_by_key()
+    windows = grouped.windowed_by(TimeWindows.of_size_with_no_grace(10)).count("windows")
+    tables: dict[str, Any] = {
+        "prices": prices,
+        "mapped": prices.map_values(lambda value: value, store="mapped"),
+        "mine": grouped.count(materialized=Materialized.as_(Stores.in_memory_key_value_store("mine"))),
+        "windows": windows,
+        "latest": builder.stream("other", str, int).to_table("latest"),
+        "everywhere": builder.global_table("global", str, int, store="everywhere"),
+    }
+    assert {name: table.queryable_store_name for name, table in tables.items()} == {name: name for name in tables}
+    unnamed = [
+        builder.table("unnamed", str, int),
+        prices.filter(lambda key, value: value > 0),
+        grouped.count(),
+        windows.suppress(Suppressed.until_window_closes().with_name("held")),
+    ]
+    assert [table.queryable_store_name for table in unnamed] == [None] * 4
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe_input("prices", "tea", 3)
+        driver.pipe_input("global", "tea", 4)
+        assert {name: driver.store(name).get("tea") for name in ("prices", "mapped", "everywhere")} == {
+            "prices": 3,
+            "mapped": 3,
+            "everywhere": 4,
+        }

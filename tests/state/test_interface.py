@@ -53,6 +53,17 @@ def test_a_store_that_has_only_flush_is_flushed_by_a_commit_and_warns_once_where
 
 
 @pytest.mark.kip("892-01")
+def test_a_class_that_inherits_flush_warns_where_flush_is_written():
+    class Flushes:
+        def flush(self): ...
+
+    kind = type("Made", (Flushes, DictStore), {})
+    with pytest.warns(DeprecationWarning, match=r"Made\.flush\(\) is deprecated") as found:
+        kind().commit({CHANGELOG: 7})
+    assert (found[0].filename, found[0].lineno) == (__file__, Flushes.flush.__code__.co_firstlineno)
+
+
+@pytest.mark.kip("892-01")
 def test_flush_of_a_store_that_has_commit_warns_and_commits_without_offsets():
     class New(DictStore):
         commits = ()

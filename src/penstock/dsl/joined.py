@@ -29,6 +29,7 @@ class Joined(Options):
     name: str | None = None
     grace_period_ms: int | None = field(default=None, metadata={"keyword": "grace"})
     retention_ms: int | None = field(default=None, repr=False)
+    other_value: Serde | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_name_if_given(self.name)
@@ -39,9 +40,10 @@ class Joined(Options):
         return self._but(name=check_name(name))
 
     @option
-    def with_(self, key: Any = None, value: Any = None) -> Joined:
-        """With these types of the stream's keys and values, for a repartition topic in front of the join."""
-        return self._but(**types_given(key=key, value=value))
+    def with_(self, key: Any = None, value: Any = None, other_value: Any = None) -> Joined:
+        """With these types of the stream's keys and values, for a repartition topic in front of the join. The type of
+        the table's values may follow, as in Kafka Streams; it must be the one that the table has."""
+        return self._but(**types_given(key=key, value=value, other_value=other_value))
 
     @option
     def with_key_serde(self, key: Any) -> Joined:

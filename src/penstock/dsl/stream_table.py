@@ -50,6 +50,11 @@ def join_table(
         )
     key = joined.key or stream.key
     check_sides(method, graph, table.graph, key, table.key)
+    if joined.other_value is not None and joined.other_value != table.value:
+        raise TopologyError(
+            f"{method} at {caller()}: the values of the table are of {table.value}, and Joined says {joined.other_value}; "
+            "leave the third type out"
+        )
     function = user_function(joiner, method, *JOINER, context=True)
     values = joined.value or stream.value
     parent = stream.for_join(joined.name, key, values)
@@ -89,7 +94,7 @@ def join_global_table(
         raise TopologyError(
             f"{method} at {caller()}: a global table has no versions, so there is no grace period; leave it out"
         )
-    if joined.key is not None or joined.value is not None:
+    if any(type_ is not None for type_ in (joined.key, joined.value, joined.other_value)):
         raise TopologyError(
             f"{method} at {caller()}: types in joined= are for a repartition topic in front of the join, and a join "
             "with a global table has no such topic; leave them out"

@@ -302,6 +302,7 @@ class Transaction(StateStore):
         self.close()
 
 
+FLUSH_IS_OLD = "flush() is deprecated (KIP-892): a state store has commit(changelog_offsets)"
 _warned: WeakSet[type] = WeakSet()
 
 
@@ -315,13 +316,14 @@ def _warn_of_flush(kind: type[StateStore]) -> None:
     """Warn once for each class, at the line where it is defined."""
     if kind not in _warned:
         _warned.add(kind)
-        text = f"{kind.__name__}.flush() is deprecated (KIP-892): a state store has commit(changelog_offsets)"
+        text = f"{kind.__name__}.{FLUSH_IS_OLD}"
         place = _where(kind)
         warnings.warn_explicit(text, OldNameWarning, *place, module=kind.__module__)
 
 
 def _where(kind: type) -> tuple[str, int]:
-    method = kind.__dict__.get("flush") or kind.__dict__.get("commit")
+    every = (method for name in ("flush", "commit") for one in kind.__mro__ if (method := one.__dict__.get(name)))
+    method = next((method for method in every if not method.__module__.startswith("penstock.")), None)
     if method is not None and hasattr(method, "__code__"):
         return method.__code__.co_filename, method.__code__.co_firstlineno
     try:

@@ -248,13 +248,15 @@ def test_a_store_commits_its_open_transactions_and_takes_no_offsets():
 
 
 @pytest.mark.kip("892-01")
-def test_flush_warns_where_it_is_called_and_commits():
+@pytest.mark.parametrize("of_transaction", [False, True])
+def test_flush_warns_where_it_is_called_and_commits(of_transaction: bool):
     counts = KINDS["key-value"].view()
     counts.begin()
-    counts.new_transaction().put("a", 1)
+    transaction = counts.new_transaction()
+    transaction.put("a", 1)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        counts.flush()
+        (transaction if of_transaction else counts).flush()
     [warning] = said
     assert (warning.category, warning.filename) == (OldNameWarning, __file__)
     assert "flush() is deprecated (KIP-892): a state store has commit(changelog_offsets)" in str(warning.message)

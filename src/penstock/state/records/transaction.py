@@ -7,13 +7,14 @@ see them as if they were written. At its commit, they are made again in the stor
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import lru_cache, wraps
 from inspect import signature
 from typing import Any, NamedTuple
 
-from penstock.errors import StoreError
-from penstock.state.interface import ChangelogOffsets, IsolationLevel, StateStore
+from penstock.errors import OldNameWarning, StoreError
+from penstock.state.interface import FLUSH_IS_OLD, ChangelogOffsets, IsolationLevel, StateStore
 from penstock.state.records.view import KeyValueIterator, RecordView
 from penstock.state.shapes import KeyValueStore, SessionStore, VersionedKeyValueStore, WindowStore, pairs
 from penstock.state.transaction import AbstractTransaction
@@ -78,6 +79,11 @@ class RecordTransaction(AbstractTransaction[Any]):
         own = self._above()
         own._write()
         return int(own._store.approximate_num_uncommitted_bytes)
+
+    def flush(self) -> None:
+        """Commit without offsets. Deprecated: call ``commit``."""
+        warnings.warn(f"a transaction of store {self.name!r}: {FLUSH_IS_OLD}", OldNameWarning, stacklevel=2)
+        self.commit({})
 
     def commit_transaction(self, offsets: ChangelogOffsets) -> None:
         """Make the writes in the store, which is committed with its task."""

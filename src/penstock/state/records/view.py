@@ -12,7 +12,7 @@ from penstock.errors import OldNameWarning, StoreError
 from penstock.messages import show
 from penstock.serdes import Serde
 from penstock.state import store
-from penstock.state.interface import ChangelogOffsets, IsolationLevel, StateStore, StateStoreContext
+from penstock.state.interface import FLUSH_IS_OLD, ChangelogOffsets, IsolationLevel, StateStore, StateStoreContext
 from penstock.state.records.held import HeldKeys, HeldValues
 from penstock.state.transaction import AbstractTransaction
 from penstock.values.durations import MAX_MS
@@ -94,8 +94,7 @@ class RecordView(StateStore, Generic[S]):
 
     def flush(self) -> None:
         """Commit without offsets. Deprecated: call ``commit``."""
-        text = "flush() is deprecated (KIP-892): a state store has commit(changelog_offsets)"
-        warnings.warn(f"store {self.name!r}: {text}", OldNameWarning, stacklevel=2)
+        warnings.warn(f"store {self.name!r}: {FLUSH_IS_OLD}", OldNameWarning, stacklevel=2)
         self.commit({})
 
     def refuse_offsets(self, changelog_offsets: ChangelogOffsets) -> None:
