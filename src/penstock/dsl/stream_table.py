@@ -52,8 +52,8 @@ def join_table(
     check_sides(method, graph, table.graph, key, table.key)
     if joined.other_value is not None and joined.other_value != table.value:
         raise TopologyError(
-            f"{method} at {caller()}: the values of the table are of {table.value}, and Joined says {joined.other_value}; "
-            "leave the third type out"
+            f"{method} at {caller()}: the values of the table are of {table.value}, and Joined says "
+            f"{joined.other_value}; leave the third type out"
         )
     function = user_function(joiner, method, *JOINER, context=True)
     values = joined.value or stream.value
