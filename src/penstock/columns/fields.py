@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.arrays import Binary, BoolArray, IntArray, nulls
 from penstock.columns.column import BytesColumn, Column
-from penstock.serdes.json import JsonSerde
+from penstock.serdes.structs import StructSerde
+
+_NEWLINE, _MOST = 10, 2**31 - 1
+_WITHOUT_FLOATS = frozenset((str, int, bool, type(None)))
 
 
 class Part(NamedTuple):
@@ -32,21 +37,38 @@ class Part(NamedTuple):
 
 
 class FieldsColumn(Column):
-    """Structs of these fields; null where not ``valid``."""
+    """Structs of these fields; null where not ``valid``.
 
-    __slots__ = ("_data", "_values", "parts", "valid")
+    Args:
+        parts: the fields, or a function that makes them when somebody asks for them, of ``count`` values.
+    """
 
-    serde: JsonSerde
+    __slots__ = ("_count", "_data", "_given", "_values", "valid")
 
-    def __init__(self, parts: tuple[Part, ...], serde: JsonSerde, valid: BoolArray | None = None):
-        self.parts = parts
+    serde: StructSerde
+
+    def __init__(
+        self,
+        parts: tuple[Part, ...] | Callable[[], tuple[Part, ...]],
+        serde: StructSerde,
+        valid: BoolArray | None = None,
+        count: int = 0,
+    ):
+        self._given = parts
+        self._count = count if callable(parts) else len(parts[0].values)
         self.serde = serde
         self.valid = valid
         self._data: Binary | None = None
         self._values: list[Any] | None = None
 
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        if callable(self._given):
+            self._given = self._given()
+        return self._given
+
     def __len__(self) -> int:
-        return len(self.parts[0].values)
+        return self._count
 
     def take(self, rows: IntArray) -> Column:
         valid = None if self.valid is None else self.valid[rows]
@@ -57,8 +79,21 @@ class FieldsColumn(Column):
 
     def encoded(self) -> Binary:
         if self._data is None:
-            self._data = self.serde.encode_all(self.decoded()) if len(self) else nulls(0)
+            self._data = self._lines() or (self.serde.encode_all(self.decoded()) if len(self) else nulls(0))
         return self._data
+
+    def _lines(self) -> Binary | None:
+        """Return the bytes, cut out of one text with a line for each value; None if they do not go so."""
+        if not len(self) or self.null_mask() is not None or not all(map(_is_finite, self.parts)):
+            return None
+        text = np.frombuffer(self.serde.lines(self.decoded()), np.uint8)
+        ends = np.flatnonzero(text == _NEWLINE)
+        if len(ends) != len(self) or len(text) > _MOST:
+            return None
+        offsets = np.zeros(len(ends) + 1, np.int32)
+        offsets[1:] = ends - np.arange(len(ends))
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text[text != _NEWLINE])]
+        return pa.Array.from_buffers(pa.binary(), len(ends), buffers)
 
     def decoded(self) -> list[Any]:
         if self._values is None:
@@ -72,7 +107,7 @@ class FieldsColumn(Column):
     def where(self, keep: BoolArray) -> Column:
         return FieldsColumn(self.parts, self.serde, keep if self.valid is None else keep & self.valid)
 
-    def narrowed(self, count: int, serde: JsonSerde) -> FieldsColumn:
+    def narrowed(self, count: int, serde: StructSerde) -> FieldsColumn:
         """Return the first fields as another type."""
         return FieldsColumn(self.parts[:count], serde, self.valid)
 
@@ -82,6 +117,13 @@ class FieldsColumn(Column):
             return BytesColumn(super()._join(every).encoded(), self.serde)
         parts = tuple(joined([column.parts[number] for column in every]) for number in range(len(self.parts)))
         return FieldsColumn(parts, self.serde, _masks([column.valid for column in every], list(map(len, every))))
+
+
+def _is_finite(part: Part) -> bool:
+    """Return whether a field has no NaN and no infinity, which JSON writes as text."""
+    if part.values.dtype == object:
+        return _WITHOUT_FLOATS.issuperset(map(type, part.values.tolist()))
+    return part.values.dtype != np.float64 or bool(np.isfinite(part.values).all())
 
 
 def joined(parts: list[Part]) -> Part:

@@ -211,3 +211,10 @@ def test_texts_and_times_have_a_smallest_and_a_largest(run: Run, text: str):
     values = ["b", text, "a", "c"]
     assert of(None, str, values, run, Max) == ["b", max("b", text), max("b", text), max("c", text)]
     assert of(None, str, values, run, Min) == ["b", min("b", text), min("a", text), min("a", text)]
+
+
+def test_a_text_that_cannot_be_written_is_a_failure_of_its_record(run: Run):
+    builder, stream = source(key=str, value=int)
+    stream.group_by_key().aggregate(last=Last(lambda value: "\ud800" if value == 2 else "x")).to_stream().to("out")
+    ran = run(builder, [("a", 1, 1), ("a", 2, 2), ("a", 3, 3)], on_error="skip")
+    assert plain(ran.output()) == [("a", ("x",), 1), ("a", ("x",), 3)]

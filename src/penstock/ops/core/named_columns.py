@@ -110,10 +110,19 @@ def objects(values: list[Any]) -> NDArray[Any]:
 
 def _check(folding: Folding, given: Given, kinds: set[type]) -> None:
     """Refuse values that may not come back from bytes as they are."""
+    _check_writable(given.values, kinds)
     if given.trusted and folding.type is not Any:
         return
     if not kinds <= _PLAIN or (folding.type is not Any and kinds - {folding.type}):
         raise Unfit
+
+
+def _check_writable(values: list[Any], kinds: set[type]) -> None:
+    """Refuse texts and numbers that JSON cannot write: their records fail by themselves."""
+    if int in kinds:
+        _numbers([one if type(one) is int else 0 for one in values], np.dtype(np.int64))
+    if str in kinds:
+        "".join(one for one in values if type(one) is str).encode()
 
 
 def _both(folding: Folding, given: Given, base: list[Any]) -> tuple[Part, Part]:
@@ -184,6 +193,7 @@ def _chosen_of_ranks(folding: Choosing, given: Given, kinds: set[type]) -> Part:
     """Return the first or last text or date so far, by their ranks among all of them."""
     if len(kinds) > 1 or (folding.type is not Any and kinds != {folding.type}):
         raise Unfit
+    _check_writable(given.values, kinds)
     ranked = sorted({*given.values, *given.base[0]} - {None})
     rank = {value: number for number, value in enumerate(ranked)}
     rank[None] = None  # type: ignore[assignment]

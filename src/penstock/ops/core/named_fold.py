@@ -56,12 +56,16 @@ class NamedColumns:
         """Return what was there before each row: after the row before it, or in the store."""
         rows = np.arange(len(groups.order))
         source = np.where(groups.is_first(), groups.group, len(kept) + rows - 1)
-        every = []
-        for name, part in zip(self._names, parts, strict=True):
-            stored = objects([None if one is None else getattr(one, name) for one in kept])
-            every.append(joined([_alike(stored, part), part]).take(groups.unsort(source)))
+
+        def made() -> tuple[Part, ...]:
+            every = []
+            for name, part in zip(self._names, parts, strict=True):
+                stored = objects([None if one is None else getattr(one, name) for one in kept])
+                every.append(joined([_alike(stored, part), part]).take(groups.unsort(source)))
+            return tuple(every)
+
         valid = groups.unsort(~groups.is_first() | existed[groups.group])
-        return FieldsColumn(tuple(every), self._serde, None if valid.all() else valid)
+        return FieldsColumn(made, self._serde, None if valid.all() else valid, len(rows))
 
 
 def _masked(part: Part) -> tuple[Any, ...]:

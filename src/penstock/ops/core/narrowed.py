@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from penstock.columns.column import BytesColumn, Column, ValuesColumn
 from penstock.columns.fields import FieldsColumn
-from penstock.plan.aggregates.results import StructSerde
 from penstock.plan.aggregates.together import Narrowing
+from penstock.serdes.structs import StructSerde
 
 
 def narrowed(narrowing: Narrowing, kept: Column) -> Column | None:

@@ -8,9 +8,9 @@ from typing import Any
 
 from penstock.plan.aggregates.folding import Cells, Folding
 from penstock.plan.aggregates.reading import Reading
-from penstock.plan.aggregates.results import Fields, StructSerde
 from penstock.plan.columns import BOTH, VALUE, Columns
 from penstock.serdes import Serde
+from penstock.serdes.structs import Fields, StructSerde
 
 ROWS = "rows__count"
 """The number of rows in a group of a table: without any, the group is gone."""

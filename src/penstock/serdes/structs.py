@@ -25,6 +25,10 @@ class StructSerde(JsonSerde):
         self.fields = fields
         super().__init__(struct_of(fields))
 
+    def lines(self, values: list[Any]) -> bytes:
+        """Return the text of values that fit, each on a line, with null for NaN."""
+        return self._encode_lines(values)
+
     def __reduce__(self) -> Any:
         return StructSerde, (self.fields,)
 
