@@ -95,7 +95,18 @@ if _TYPE_CHECKING:
     from penstock.log.consume import consume
     from penstock.log.produce import produce, produce_columns
     from penstock.log.schema import schema_of
-    from penstock.plan.aggregates.named import Count, First, Last, Max, Mean, Min, NamedAggregate, Sum
+    from penstock.plan.aggregates.named import (
+        Collect,
+        Count,
+        First,
+        Last,
+        Max,
+        Mean,
+        Min,
+        NamedAggregate,
+        Sum,
+        TopN,
+    )
     from penstock.plan.functions import columnar
     from penstock.plan.store_suppliers import DslKeyValueParams, DslSessionParams, DslStoreSuppliers, DslWindowParams
     from penstock.plan.topology import Topology
@@ -194,6 +205,7 @@ __all__ = [
     "Change",
     "CloseOptions",
     "CogroupedKStream",
+    "Collect",
     "CommitError",
     "ConfigError",
     "Consumed",
@@ -314,6 +326,7 @@ __all__ = [
     "TimestampedRangeWithHeadersQuery",
     "TimestampedWindowKeyWithHeadersQuery",
     "TimestampedWindowRangeWithHeadersQuery",
+    "TopN",
     "TopicExistsError",
     "TopicNotFoundError",
     "TopicPartition",
@@ -409,7 +422,7 @@ _NAMES = {
     "figures.losses": "Loss",
     "figures.metrics": "Metric",
     "values.offset_reset": "AutoOffsetReset",
-    "plan.aggregates.named": "Count First Last Max Mean Min NamedAggregate Sum",
+    "plan.aggregates.named": "Collect Count First Last Max Mean Min NamedAggregate Sum TopN",
     "plan.functions": "columnar",
     "plan.store_suppliers": "DslKeyValueParams DslSessionParams DslStoreSuppliers DslWindowParams",
     "plan.topology": "Topology",

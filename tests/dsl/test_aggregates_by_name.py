@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from penstock import (
+    Collect,
     Count,
     Last,
     Materialized,
@@ -18,6 +19,7 @@ from penstock import (
     StreamsBuilder,
     Sum,
     TimeWindows,
+    TopN,
 )
 
 
@@ -77,6 +79,22 @@ REFUSED: list[tuple[Any, str]] = [
     (
         lambda groups: groups.aggregate(total=Sum()),
         "Sum() takes numbers; got values of type Order",
+    ),
+    (
+        lambda groups: groups.aggregate(top=TopN(2, by="tags")),
+        "TopN(2, by='tags') takes numbers, text or times to rank by; got values of type list[str]",
+    ),
+    (
+        lambda groups: groups.aggregate(top=TopN(2, by="x")),
+        "TopN(2, by='x'): Order has no field 'x'; its fields are user, amount, tags, is_paid",
+    ),
+    (
+        lambda groups: groups.aggregate(top=TopN(0, by="amount")),
+        "count takes a whole number from 1 on; got 0",
+    ),
+    (
+        lambda groups: groups.aggregate(top=Collect(limit=True)),
+        "limit takes a whole number from 1 on; got True",
     ),
     (
         lambda groups: groups.aggregate(orders=Count),
@@ -143,8 +161,8 @@ def test_tables_refuse_what_cannot_be_taken_out_again():
         with pytest.raises(PenstockError) as caught:
             groups.aggregate(result=one)
         assert str(caught.value).partition(": ")[2] == (
-            f"{one!r} cannot take a row out again, and rows of a table change; keep all values of a group with "
-            "aggregate(initializer, adder, subtractor)"
+            f"{one!r} cannot take a row out again, and rows of a table change; keep all values of a group, as "
+            "Collect() does without a limit"
         )
 
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from penstock import (
     BufferConfig,
+    Collect,
     Count,
     Deduplicated,
     EmitStrategy,
@@ -30,6 +31,7 @@ from penstock import (
     Sum,
     Suppressed,
     TimeWindows,
+    TopN,
     Topology,
     UnlimitedWindows,
     Windows,
@@ -458,6 +460,21 @@ def aggregates_by_name_in_sliding_windows(builder: StreamsBuilder) -> None:
 def aggregates_by_name_in_sessions(builder: StreamsBuilder) -> None:
     windows = SessionWindows.of_inactivity_gap_and_grace(4, 20)
     readings(builder).group_by_key().windowed_by(windows).aggregate(store="store", **NAMED).to_stream().to("out")
+
+
+@example
+def aggregates_by_name_of_a_table(builder: StreamsBuilder) -> None:
+    rows = readings(builder).to_table(store="rows")
+    groups = rows.group_by(lambda key, value: (value.letter, value), key=str)
+    stats = {"n": Count("share"), "total": Sum("number"), "mean": Mean("number"), "all": Collect("number")}
+    groups.aggregate(store="store", **stats).to_stream().to("out")
+
+
+@example
+def top_records_and_collected_values_of_sessions(builder: StreamsBuilder) -> None:
+    windows = SessionWindows.of_inactivity_gap_and_grace(4, 20)
+    groups = readings(builder).group_by_key().windowed_by(windows)
+    groups.aggregate(store="store", top=TopN(2, by="share"), all=Collect("letter", limit=3)).to_stream().to("out")
 
 
 @example

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from penstock import (
+    Collect,
     Count,
     EmitStrategy,
     First,
@@ -18,8 +19,10 @@ from penstock import (
     Min,
     SessionWindows,
     SlidingWindows,
+    StreamsBuilder,
     Sum,
     TimeWindows,
+    TopN,
 )
 from support.flows import Run, source, windowed
 
@@ -218,3 +221,68 @@ def test_a_text_that_cannot_be_written_is_a_failure_of_its_record(run: Run):
     stream.group_by_key().aggregate(last=Last(lambda value: "\ud800" if value == 2 else "x")).to_stream().to("out")
     ran = run(builder, [("a", 1, 1), ("a", 2, 2), ("a", 3, 3)], on_error="skip")
     assert plain(ran.output()) == [("a", ("x",), 1), ("a", ("x",), 3)]
+
+
+def test_the_top_records_are_those_with_the_largest_values_and_of_equal_ones_the_first(run: Run):
+    builder, stream = source(key=str, value=Order)
+    top = {"top": TopN(2, by="amount", field="user"), "most": TopN(1, by=lambda order: order.delay)}
+    stream.group_by_key().aggregate(**top).to_stream().to("out")
+    rows = [("x", 5, 1.0), ("y", None, 2.0), ("z", 7, None), ("u", 7, 2.0)]
+    ran = run(builder, [("a", Order(*row), 1) for row in rows])
+    assert [value for _, value, _ in plain(ran.output())] == [
+        (["x"], [Order("x", 5, 1.0)]),
+        (["x"], [Order("y", None, 2.0)]),
+        (["z", "x"], [Order("y", None, 2.0)]),
+        (["z", "u"], [Order("y", None, 2.0)]),
+    ]
+
+
+def test_top_records_and_collected_values_of_sessions_that_merge(run: Run):
+    builder, stream = source(key=str, value=Order)
+    sessions = stream.group_by_key().windowed_by(SessionWindows.of_inactivity_gap_and_grace(4, 100))
+    merged = sessions.aggregate(top=TopN(2, by="amount", field="user"), all=Collect("user", limit=2))
+    merged.to_stream().to("out")
+    ran = run(builder, [("a", Order("x", 5), 10), ("a", Order("y", 7), 17), ("a", Order("z", 6), 14)])
+    assert plain(ran.output())[-1:] == [(windowed("a", 10, 17), (["y", "z"], ["x", "y"]), 17)]
+
+
+def test_collected_values_come_in_order_up_to_the_limit(run: Run):
+    assert of("amount", Order, [Order("x", 2), Order("x", None), Order("x", 1)], run, Collect) == [
+        [2],
+        [2, None],
+        [2, None, 1],
+    ]
+
+
+def test_rows_of_tables_are_taken_out_again_when_they_change(run: Run):
+    builder = StreamsBuilder()
+    table = builder.table("in", key=str, value=Order)
+    groups = table.group_by(lambda key, order: (order.user, order), key=str)
+    groups.aggregate(
+        n=Count(), paid=Count("amount"), total=Sum("amount"), mean=Mean("amount"), all=Collect("amount")
+    ).to_stream().to("out")
+    rows = [
+        ("1", Order("ann", 5), 1),
+        ("2", Order("ann", None), 2),
+        ("3", Order("ann", 2), 3),
+        ("1", Order("bob", 4), 4),
+        ("3", None, 5),
+        ("2", None, 6),
+    ]
+    assert plain(run(builder, rows).output()) == [
+        ("ann", (1, 1, 5, 5.0, [5]), 1),
+        ("ann", (2, 1, 5, 5.0, [5, None]), 2),
+        ("ann", (3, 2, 7, 3.5, [5, None, 2]), 3),
+        ("ann", (2, 1, 2, 2.0, [None, 2]), 4),
+        ("bob", (1, 1, 4, 4.0, [4]), 4),
+        ("ann", (1, 0, None, None, [None]), 5),
+        ("ann", None, 6),
+    ]
+
+
+def test_tables_refuse_floats_that_cannot_be_taken_out_of_a_sum_again(run: Run):
+    builder = StreamsBuilder()
+    groups = builder.table("in", key=str, value=float).group_by(lambda key, share: ("all", share), key=str)
+    groups.aggregate(total=Sum()).to_stream().to("out")
+    ran = run(builder, [("1", 0.5, 1), ("2", float("nan"), 2), ("3", 0.25, 3)], on_error="skip")
+    assert plain(ran.output()) == [("all", (0.5,), 1), ("all", (0.75,), 3)]

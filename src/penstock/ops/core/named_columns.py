@@ -52,6 +52,11 @@ def computed(folding: Folding, given: Given) -> tuple[Part, ...]:
     raise Unfit
 
 
+def is_computed(folding: Folding) -> bool:
+    """Return whether columns can have an aggregate at all."""
+    return computed.dispatch(type(folding)) is not computed.dispatch(object)
+
+
 @computed.register
 def _(folding: Counting, given: Given) -> tuple[Part, ...]:
     base = np.array([one or 0 for one in given.base[0]], np.int64)

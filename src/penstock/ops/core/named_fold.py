@@ -10,7 +10,7 @@ from penstock.arrays import BoolArray
 from penstock.columns.column import BytesColumn
 from penstock.columns.fields import FieldsColumn, Part, joined
 from penstock.ops.core.groups import Groups
-from penstock.ops.core.named_columns import Given, computed, objects
+from penstock.ops.core.named_columns import Given, computed, is_computed, objects
 from penstock.plan.aggregates.together import Together
 from penstock.state.columns.rows import Values
 
@@ -25,10 +25,13 @@ class NamedColumns:
             [name, *(f"{name}__{cell.name}" for cell in folding.cells[1:])]
             for name, folding in zip(together.names, together.foldings, strict=True)
         ]
+        self._is_computed = all(is_computed(folding) for folding in together.foldings)
         self._names = [name for name, _ in together.fields]
 
     def fold(self, groups: Groups, before: Values, keys: Any, values: Any) -> tuple[FieldsColumn, FieldsColumn] | None:
         """Return the aggregates after and before each row, in processing order; None if they go record by record."""
+        if not self._is_computed:
+            return None
         kept = self._serde.decode_all(before.data)
         existed = np.array([one is not None for one in kept], np.bool_)
         try:

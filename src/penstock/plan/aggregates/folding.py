@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from penstock.messages import show
 
@@ -41,9 +41,6 @@ class Folding(ABC):
     called: str
     type: Any
     retracts: bool
-
-    by_column: ClassVar[bool] = True
-    """Whether it is computed for whole columns too; see ``ops/core/named``."""
 
     @property
     @abstractmethod
@@ -211,6 +208,66 @@ class Keeping(Folding):
 
     def merge(self, one: Cells, other: Cells) -> Cells:
         return other if self.last else one
+
+
+@dataclass(frozen=True)
+class Ranking(Folding):
+    """The values with the largest ranks, largest first, and of equal ranks the first; values are pairs of both."""
+
+    count: int
+    rank: Any
+    """The type of ranks."""
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        return Cell("", list[optional(self.type)]), Cell("by", list[self.rank])  # type: ignore[misc,name-defined]
+
+    @property
+    def start(self) -> Cells:
+        return [], []
+
+    def add(self, cells: Cells, value: Any) -> Cells:
+        if value is None or value[0] is None:
+            return cells
+        return self._ranked([*zip(cells[1], cells[0], strict=True), value])
+
+    def merge(self, one: Cells, other: Cells) -> Cells:
+        return self._ranked([*zip(one[1], one[0], strict=True), *zip(other[1], other[0], strict=True)])
+
+    def _ranked(self, pairs: list[Any]) -> Cells:
+        best = sorted(pairs, key=_rank, reverse=True)[: self.count]
+        return [value for _, value in best], [rank for rank, _ in best]
+
+
+def _rank(pair: Any) -> Any:
+    """Return the rank of a pair, in which NaN is larger than all numbers."""
+    is_nan = pair[0] != pair[0]
+    return is_nan, 0 if is_nan else pair[0]
+
+
+@dataclass(frozen=True)
+class Collecting(Folding):
+    """All values in the order of their records, or as many as there may be; also None."""
+
+    limit: int | None
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        return (Cell("", list[optional(self.type)]),)  # type: ignore[misc]
+
+    @property
+    def start(self) -> Cells:
+        return ([],)
+
+    def add(self, cells: Cells, value: Any) -> Cells:
+        return ([*cells[0], value],) if self.limit is None or len(cells[0]) < self.limit else cells
+
+    def merge(self, one: Cells, other: Cells) -> Cells:
+        return ([*one[0], *other[0]][: self.limit],)
+
+    def subtract(self, cells: Cells, value: Any) -> Cells:
+        place = cells[0].index(value)
+        return ([*cells[0][:place], *cells[0][place + 1 :]],)
 
 
 def optional(kind: Any) -> Any:

@@ -8,9 +8,19 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, ClassVar, get_args
 
-from penstock.errors import TopologyError
-from penstock.plan.aggregates.folding import Averaging, Choosing, Counting, Folding, Keeping, Summing
-from penstock.plan.aggregates.reading import Reading, reading_of, shown_type
+from penstock.errors import ConfigError, TopologyError
+from penstock.messages import show
+from penstock.plan.aggregates.folding import (
+    Averaging,
+    Choosing,
+    Collecting,
+    Counting,
+    Folding,
+    Keeping,
+    Ranking,
+    Summing,
+)
+from penstock.plan.aggregates.reading import RankedReading, Reading, reading_of, shown_type
 from penstock.serdes import Serde
 from penstock.usage.java_names import KafkaNames
 
@@ -35,15 +45,17 @@ class NamedAggregate(KafkaNames):
     """Its kind of values, for errors; empty if any value will do."""
     takes: ClassVar[tuple[type, ...]] = ()
     """The types that they may have."""
-    way_out: ClassVar[str] = "keep all values of a group with aggregate(initializer, adder, subtractor)"
-    """Advice for grouped tables; empty if they have this aggregate."""
+    way_out: ClassVar[str] = "keep all values of a group, as Collect() does without a limit"
+    """Advice for grouped tables."""
+
+    retracts: bool = False
+    """Whether it can take a value out again, when a row of a table changes."""
 
     def __init__(self, field: Field = None):
         self.field = field
 
     def __repr__(self) -> str:
-        shown = getattr(self.field, "__name__", "<function>") if callable(self.field) else repr(self.field)
-        return f"{type(self).__name__}({'' if self.field is None else shown})"
+        return f"{type(self).__name__}({'' if self.field is None else _shown(self.field)})"
 
     def bound(self, value: Serde, where: str, retracts: bool) -> tuple[Reading, Folding]:
         """Return its reading of values of a type, and its rules.
@@ -51,18 +63,22 @@ class NamedAggregate(KafkaNames):
         Raises:
             TopologyError: it does not fit the type.
         """
-        if retracts and self.way_out:
+        if retracts and not self.retracts:
             raise TopologyError(
                 f"aggregate at {where}: {self!r} cannot take a row out again, and rows of a table change; "
                 f"{self.way_out}"
             )
         reading = reading_of(self.field, repr(self), value, where)
+        self._check(reading, where)
+        return reading, self.folding(reading.type, retracts)
+
+    def _check(self, reading: Reading, where: str) -> None:
+        """Refuse a reading of another type."""
         every = get_args(reading.type) if isinstance(reading.type, type(_ANY_NUMBER)) else (reading.type,)
         if self.takes and not all(one is Any or one in self.takes for one in every):
             raise TopologyError(
                 f"aggregate at {where}: {self!r} takes {self.needs}; got values of type {shown_type(reading.type)}"
             )
-        return reading, self.folding(reading.type, retracts)
 
     @abstractmethod
     def folding(self, kind: Any, retracts: bool) -> Folding:
@@ -78,7 +94,7 @@ class Count(NamedAggregate):
     [('a', Aggregates(orders=1, paid=1)), ('a', Aggregates(orders=2, paid=1))]
     """
 
-    way_out = ""
+    retracts = True
 
     def folding(self, kind: Any, retracts: bool) -> Folding:
         return Counting(repr(self), kind, retracts, every=self.field is None)
@@ -94,7 +110,7 @@ class Sum(NamedAggregate):
     [('a', Aggregates(total=2)), ('a', Aggregates(total=7)), ('a', Aggregates(total=10))]
     """
 
-    needs, takes, way_out = "numbers", _NUMBERS, ""
+    needs, takes, retracts = "numbers", _NUMBERS, True
 
     def folding(self, kind: Any, retracts: bool) -> Folding:
         return Summing(repr(self), _ANY_NUMBER if kind is Any else kind, retracts)
@@ -108,7 +124,7 @@ class Mean(NamedAggregate):
     [('a', Aggregates(mean=2.0)), ('a', Aggregates(mean=3.5)), ('a', Aggregates(mean=3.3333333333333335))]
     """
 
-    needs, takes, way_out = "numbers", _NUMBERS, ""
+    needs, takes, retracts = "numbers", _NUMBERS, True
 
     def folding(self, kind: Any, retracts: bool) -> Folding:
         return Averaging(repr(self), _ANY_NUMBER if kind is Any else kind, retracts)
@@ -164,3 +180,79 @@ class Last(NamedAggregate):
 
     def folding(self, kind: Any, retracts: bool) -> Folding:
         return Keeping(repr(self), kind, retracts, last=True)
+
+
+class TopN(NamedAggregate):
+    """The records with the largest values of a field, largest first; of equal ones those that came first.
+
+    Args:
+        count: how many.
+        by: the field, or a function of (value) or (key, value); records in which it is None are left out.
+        field: the part of each record to keep; by default its value.
+
+    >>> from penstock.testing import pipe
+    >>> pipe(lambda stream: stream.group_by_key().aggregate(top=TopN(2)), [("a", 2), ("a", 5), ("a", 3)])
+    [('a', Aggregates(top=[2])), ('a', Aggregates(top=[5, 2])), ('a', Aggregates(top=[5, 3]))]
+    """
+
+    needs, takes = "numbers, text or times to rank by", _ORDERED
+
+    def __init__(self, count: int, by: Field = None, field: Field = None):
+        super().__init__(field)
+        self.count = _positive("TopN", "count", count)
+        self.by = by
+
+    def __repr__(self) -> str:
+        by = "" if self.by is None else f", by={_shown(self.by)}"
+        return f"TopN({self.count}{by}{'' if self.field is None else f', field={_shown(self.field)}'})"
+
+    def bound(self, value: Serde, where: str, retracts: bool) -> tuple[Reading, Folding]:
+        kept, _ = super().bound(value, where, retracts)
+        rank = reading_of(self.by, repr(self), value, where)
+        super()._check(rank, where)
+        reading = RankedReading(kept.path, kept.function, kept.type, rank)
+        return reading, Ranking(repr(self), kept.type, retracts, self.count, rank.type)
+
+    def _check(self, reading: Reading, where: str) -> None:
+        """Take values of any type."""
+
+    def folding(self, kind: Any, retracts: bool) -> Folding:
+        return Ranking(repr(self), kind, retracts, self.count, Any)
+
+
+class Collect(NamedAggregate):
+    """The values of all records in their order, also those that are None; with a limit, of the first ones.
+
+    >>> from penstock.testing import pipe
+    >>> pipe(lambda stream: stream.group_by_key().aggregate(all=Collect(limit=2)), [("a", 2), ("a", 5), ("a", 3)])
+    [('a', Aggregates(all=[2])), ('a', Aggregates(all=[2, 5])), ('a', Aggregates(all=[2, 5]))]
+    """
+
+    way_out = "remove the limit, without which a list knows all values of its group"
+
+    def __init__(self, field: Field = None, limit: int | None = None):
+        super().__init__(field)
+        self.limit = None if limit is None else _positive("Collect", "limit", limit)
+        self.retracts = limit is None
+
+    def __repr__(self) -> str:
+        given = [] if self.field is None else [_shown(self.field)]
+        return f"Collect({', '.join([*given, *([] if self.limit is None else [f'limit={self.limit}'])])})"
+
+    def folding(self, kind: Any, retracts: bool) -> Folding:
+        return Collecting(repr(self), kind, retracts, self.limit)
+
+
+def _shown(field: Field) -> str:
+    return str(getattr(field, "__name__", "<function>")) if callable(field) else repr(field)
+
+
+def _positive(name: str, argument: str, given: Any) -> int:
+    """Return a number of values.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if type(given) is not int or given < 1:
+        raise ConfigError(f"{name}: {argument} takes a whole number from 1 on; got {show(given)}")
+    return given

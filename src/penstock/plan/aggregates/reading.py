@@ -32,6 +32,11 @@ class Reading:
     function: UserFunction | None
     type: Any
 
+    @property
+    def functions(self) -> list[UserFunction]:
+        """The user's functions that it calls."""
+        return [] if self.function is None else [self.function]
+
     def of(self, key: Any, value: Any) -> Any:
         """Return what is read of one record; None for a record without a value."""
         if value is None:
@@ -62,6 +67,23 @@ class Reading:
             except KeyError:
                 pass
         return [self.of(None, value) for value in values]
+
+
+@dataclass(frozen=True)
+class RankedReading(Reading):
+    """Reads a pair of each record: its rank, and what the reading itself reads."""
+
+    rank: Reading
+
+    def of(self, key: Any, value: Any) -> Any:
+        return None if value is None else (self.rank.of(key, value), super().of(key, value))
+
+    def column(self, keys: Callable[[], Sequence[Any]], values: list[Any]) -> list[Any]:
+        return list(map(self.of, keys(), values))
+
+    @property
+    def functions(self) -> list[UserFunction]:
+        return [*super().functions, *self.rank.functions]
 
 
 def _attributes(kind: type) -> Iterable[str]:

@@ -53,7 +53,7 @@ class Together:
     @property
     def reads_columns(self) -> Columns:
         """The columns that its readings use; a key is only for functions."""
-        functions = [one.function for one in self.readings if one.function is not None]
+        functions = [function for one in self.readings for function in one.functions]
         return BOTH if any(one.arity > 1 for one in functions) else VALUE
 
     def _named(self) -> list[tuple[str, Folding]]:
