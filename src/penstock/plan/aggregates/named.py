@@ -221,7 +221,7 @@ class TopN(NamedAggregate):
 
 
 class Collect(NamedAggregate):
-    """The values of all records in their order, also those that are None; with a limit, of the first ones.
+    """The values of all records in their order, None included; with a limit, of the first ones.
 
     >>> from penstock.testing import pipe
     >>> pipe(lambda stream: stream.group_by_key().aggregate(all=Collect(limit=2)), [("a", 2), ("a", 5), ("a", 3)])
