@@ -10,11 +10,13 @@ from typing import Any as _Any
 
 if _TYPE_CHECKING:
     from penstock.sinks.batch import SinkBatch
+    from penstock.sinks.duckdb import DuckDbSink
     from penstock.sinks.postgres.sink import PostgresSink
     from penstock.sinks.protocol import Sink, SinkPartition, SinkWriter
     from penstock.sinks.sqlite import SqliteSink
 
 _NAMES = {
+    "DuckDbSink": "duckdb",
     "PostgresSink": "postgres.sink",
     "Sink": "protocol",
     "SinkBatch": "batch",
@@ -22,7 +24,7 @@ _NAMES = {
     "SinkWriter": "protocol",
     "SqliteSink": "sqlite",
 }
-__all__ = ["PostgresSink", "Sink", "SinkBatch", "SinkPartition", "SinkWriter", "SqliteSink"]
+__all__ = ["DuckDbSink", "PostgresSink", "Sink", "SinkBatch", "SinkPartition", "SinkWriter", "SqliteSink"]
 
 
 def __getattr__(name: str) -> _Any:
