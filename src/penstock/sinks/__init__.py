@@ -11,12 +11,14 @@ from typing import Any as _Any
 if _TYPE_CHECKING:
     from penstock.sinks.batch import SinkBatch
     from penstock.sinks.duckdb import DuckDbSink
+    from penstock.sinks.http import HttpSink
     from penstock.sinks.postgres.sink import PostgresSink
     from penstock.sinks.protocol import Sink, SinkPartition, SinkWriter
     from penstock.sinks.sqlite import SqliteSink
 
 _NAMES = {
     "DuckDbSink": "duckdb",
+    "HttpSink": "http",
     "PostgresSink": "postgres.sink",
     "Sink": "protocol",
     "SinkBatch": "batch",
@@ -24,7 +26,7 @@ _NAMES = {
     "SinkWriter": "protocol",
     "SqliteSink": "sqlite",
 }
-__all__ = ["DuckDbSink", "PostgresSink", "Sink", "SinkBatch", "SinkPartition", "SinkWriter", "SqliteSink"]
+__all__ = ["DuckDbSink", "HttpSink", "PostgresSink", "Sink", "SinkBatch", "SinkPartition", "SinkWriter", "SqliteSink"]
 
 
 def __getattr__(name: str) -> _Any:
