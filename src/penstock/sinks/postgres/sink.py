@@ -22,7 +22,7 @@ TIMEOUT: Duration = "1 minute"
 _DEFAULTS = {"connect_timeout": 10, "application_name": "penstock", "keepalives_idle": 30, "keepalives_interval": 10}
 """Parameters that a connection string may leave out: a server that is away is noticed within a minute."""
 
-_PIECE = 4_096
+_PIECE = 8_192
 """How many rows are made at once."""
 
 _NAME_OF_SECRET = re.compile(SECRET_NAME.pattern.replace("|key", ""), re.IGNORECASE)
