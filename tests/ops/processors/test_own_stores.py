@@ -19,8 +19,10 @@ from penstock import (
     StreamsBuilder,
     Topology,
     TopologyError,
+    faults,
 )
 from penstock.errors import StoreError
+from penstock.faults import POINTS, STORE_POINTS
 from penstock.log.produce import produce
 from penstock.testing import TopologyTestDriver
 from support.own_stores import DictStore, Supplier, TransactionalDictStore
@@ -211,6 +213,69 @@ def test_what_a_store_of_any_class_logs_is_restored_and_undone_with_the_commit(t
     assert supplier.made[-1].commits == sorted(supplier.made[-1].commits) != []
     application.close()
     assert world.output() == [("k", "1"), ("k", "2"), ("k", "3")]
+
+
+class Kept(Notes):
+    """The same in a file that is written at once, without transactions."""
+
+    persistent = True
+
+    def init(self, context: Any, root: Any) -> None:
+        self.file = context.state_dir / "own.lines"
+        self.lines = self.file.read_text().split() if self.file.exists() else []
+        super().init(context, root)
+
+    def restore(self, key: bytes, value: bytes | None) -> None:
+        super().restore(key, value)
+        self.file.write_text(" ".join(self.lines))
+
+    def note(self, line: str) -> int:
+        number = super().note(line)
+        self.file.write_text(" ".join(self.lines))
+        return number
+
+
+class Killed(BaseException):
+    """What a test has happen at a crash point."""
+
+
+def killed_at(world: World, point: str) -> None:
+    """Start a program, and kill it when it comes to a point for the second time."""
+    hits = iter([point])
+
+    def listen(name: str) -> None:
+        if name == point and next(hits, None) is None:
+            raise Killed
+
+    faults.listener, application = listen, None
+    try:
+        application = world.start()
+        application.run_until()
+        raise AssertionError(f"it came to its end without {point}")
+    except BaseException as error:
+        if next(hits, None) is not None or isinstance(error, AssertionError):
+            raise
+    finally:
+        faults.listener = None
+    for task in application.host.tasks() if application else ():
+        task.state.abandon()
+
+
+@pytest.mark.kip("892-13", "892-08")
+def test_a_persistent_store_of_any_class_has_nothing_of_killed_attempts(tmp_path):
+    """Without transactions the class has written its line before the commit; the next start takes it back."""
+    supplier = Supplier(Kept)
+    topology = processed(supplier, lambda store, record: store.note(record.value))
+    world = World(tmp_path, topology, chunk_records=1, statestore_uncommitted_max_records=1)
+    lines = [f"line-{n}" for n in range(80)]
+    produce([("k", line, n) for n, line in enumerate(lines)], "in", str, str, log=world.log, partitions=1)
+    for point in (*POINTS, *STORE_POINTS):
+        killed_at(world, point)
+    application = world.start()
+    application.run_until()
+    assert supplier.made[-1].lines == lines
+    assert [int(value) for _, value in world.output()] == [*range(1, len(lines) + 1)]
+    application.close()
 
 
 def test_a_store_whose_changes_penstock_logs_must_not_log_them_too():
