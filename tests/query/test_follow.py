@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct, to_builtins
 
 from penstock import SessionWindows, StreamsBuilder, open_store, produce
 from penstock.engine.local import LocalApplication
@@ -87,7 +88,9 @@ class Program:
 
 
 def rows_of(view: Any) -> list[Any]:
-    return sorted(view.all(), key=repr)
+    """Its rows, with Structs as dicts: another process does not know their classes."""
+    plain = [tuple(to_builtins(one) if isinstance(one, Struct) else one for one in row) for row in view.all()]
+    return sorted(plain, key=repr)
 
 
 @pytest.mark.kip("892-12")
