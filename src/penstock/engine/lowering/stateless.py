@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from penstock.engine.lowering.lowering import Lowering
 from penstock.ops.core.operator import Operator, PassThrough
-from penstock.ops.stateless.awaited import Calls, FilterAwaited, MapValuesAwaited
 from penstock.ops.stateless.filter import Filter
 from penstock.ops.stateless.flat_map import FlatMap
 from penstock.ops.stateless.left_out import LeftOut
@@ -33,11 +32,15 @@ def map_values(node: nodes.MapValues, at: Lowering) -> Operator:
 
 
 def filter_async(node: nodes.FilterAsync, at: Lowering) -> Operator:
+    from penstock.ops.stateless.awaited import Calls, FilterAwaited  # asyncio costs every slot some time
+
     caller = at.caller(node.predicate)
     return FilterAwaited(Calls(caller, node.how), caller)
 
 
 def map_values_async(node: nodes.MapValuesAsync, at: Lowering) -> Operator:
+    from penstock.ops.stateless.awaited import Calls, MapValuesAwaited
+
     return MapValuesAwaited(Calls(at.caller(node.mapper), node.how), node.value)
 
 
