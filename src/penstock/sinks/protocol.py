@@ -41,17 +41,20 @@ class SinkPartition:
         """A name that no other partition of any program has."""
         return f"{self.application_id}/{self.name}/{self.number}"
 
-    def check_topic(self, topic_id: str) -> None:
+    def check_topic(
+        self, topic_id: str, remedy: str = "Empty the sink's table and remove its row in penstock_sinks"
+    ) -> None:
         """Raise ``SinkError`` if a number was kept for the records of another topic.
 
         Args:
             topic_id: the id of the topic that was kept with the number.
+            remedy: what people do to begin again.
         """
         if topic_id != self.topic_id:
             raise SinkError(
                 f"the sink has rows of another topic under {self.id!r}: the log or the topic was removed and created "
-                "again, and its records would come twice. Empty the sink's table and remove its row in "
-                "penstock_sinks to begin again, or start the program under another application id"
+                f"again, and its records would come twice. {remedy} to begin again, or start the program under "
+                "another application id"
             )
 
 
@@ -74,6 +77,14 @@ class SinkWriter(ABC):
         have been written before a crash is given again, with the same records and the same number.
         """
 
+    def planned(self) -> int | None:
+        """Return the number of a batch that was begun and perhaps left unfinished, or None.
+
+        Penstock gives exactly that batch next, whatever has come since. So a writer that notes the number before it
+        writes gets the same records again after a crash. It is asked once, after ``committed``.
+        """
+        return None
+
     @abstractmethod
     def write(self, batch: SinkBatch, commit: int) -> None:
         """Write a batch together with its number, both or neither.
@@ -92,6 +103,12 @@ class SinkWriter(ABC):
 class Sink(ABC):
     """A place that gets the records of a stream, or the changes of a table, each exactly once.
 
+    Attributes:
+        streams_only: whether the sink can only add rows, so that ``to_sink`` refuses tables.
+        gather_rows: how many records of a partition Penstock gathers for a batch; None to give what is there. The
+            records wait in their topic meanwhile, and take no memory.
+        gather_ms: how long they wait at most.
+
     >>> from penstock.sinks import Sink, SinkWriter
     >>> class Lists(Sink):
     ...     def __init__(self):
@@ -107,6 +124,17 @@ class Sink(ABC):
     ...         self.lists.rows += batch.rows()
     ...         self.lists.number = commit
     """
+
+    streams_only: bool = False
+    gather_rows: int | None = None
+    gather_ms: int = 0
+
+    def check_columns(self, schema: Any) -> None:  # noqa: B027 - most keep any column
+        """Raise ``ConfigError`` for columns that the sink cannot keep; called before the program starts.
+
+        Args:
+            schema: the columns, a ``pyarrow.Schema``.
+        """
 
     @abstractmethod
     def open(self, partition: SinkPartition) -> SinkWriter:

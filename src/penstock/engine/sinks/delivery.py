@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
+import time
 from collections.abc import Callable, Iterator
 
 from penstock.engine.sinks.progress import Noted, SinkNotes
@@ -18,6 +20,9 @@ from penstock.sinks.protocol import SinkPartition
 from penstock.values.times import wall_clock_ms
 
 _log = logging.getLogger(__name__)
+
+_GATHERED_BYTES = 64 << 20
+"""How many bytes of records are given at once to a sink that wants many."""
 
 
 class Delivery:
@@ -53,8 +58,14 @@ class Delivery:
         self._has_numbers = True
         self.number = 0
         """The number that the sink has: the offset behind its last record."""
-        self._next = 0
+        self.next = 0
         """The offset to read from: behind the number where records in between are gone."""
+        self._planned: int | None = None
+        """The number of a batch that may be there in part: it is given first."""
+        self._gather_rows: int | None = getattr(target.sink, "gather_rows", None)
+        self._gather_seconds: float = getattr(target.sink, "gather_ms", 0) / 1000
+        self._waits_since: float | None = None
+        """Since when records wait until there are enough of them; None if none do."""
         self._writer = target.sink.open(partition)
         try:
             self._begin()
@@ -84,12 +95,20 @@ class Delivery:
                 "older copy. It is given again what it lacks"
             )
             self._notes.note(self._partition.number, Noted(said, said), at_once=True)
-        self.number = self._next = said
+        self._planned = self._writer.planned() if self._has_numbers else noted.planned
+        if self._planned is not None and self._planned > end:
+            raise SinkError(
+                f"{self._where}: the sink has begun a batch up to number {self._planned:,}, and topic {self._topic!r} "
+                f"ends at offset {end:,}: the log was restored from an older copy. Nothing was written. Restore both "
+                "as of one time"
+            )
+        self.number = self.next = said
+        self._waits_since = -math.inf if said < end else None  # what is there has waited since an earlier start
         self._skip_missing()
 
     def _skip_missing(self) -> None:
         first = self._log.start_offsets(self._topic)[self._partition.number]
-        if self._next >= first:
+        if self.next >= first:
             return
         gone = f"{self._where}: the sink has number {self.number:,}, and the records before offset {first:,} are gone"
         if not self._target.skips_missing:
@@ -98,7 +117,7 @@ class Delivery:
                 "or continue without them: to_sink(..., missing='skip'). Nothing was written"
             )
         self._on_warning(f"{gone}: it goes on without {first - self.number:,} records (missing='skip')")
-        self._next = first
+        self.next = first
 
     @property
     def _where(self) -> str:
@@ -106,25 +125,60 @@ class Delivery:
 
     # --- batches -----------------------------------------------------------------------------------------------------
 
-    def hand_on(self, end: int, is_stopping: Callable[[], bool]) -> Iterator[int]:
-        """Write the records up to an offset, batch by batch; yield how many each had."""
-        planned = self._notes.of(self._partition.number).planned
-        if not self._has_numbers and planned > self.number:  # the sink may have it: the same batch again
+    def hand_on(self, end: int, is_stopping: Callable[[], bool], is_at_once: bool = True) -> Iterator[int]:
+        """Write the records up to an offset, batch by batch; yield how many each had.
+
+        Args:
+            is_at_once: whether records go on that could wait for others.
+        """
+        planned, self._planned = self._planned, None
+        if planned is not None and planned > self.next:  # the sink may have it: the same batch again
             yield self._write(self._read(planned), planned)
+        end = self._ready(end, is_at_once)
         for records in self._batches(end):
             if is_stopping():
                 return
             yield self._write(records, records.end)
-        if self._next < end and not is_stopping():  # the rest are gaps, as transactions leave them in Kafka
-            self._next = end
+        if self.next < end and not is_stopping():  # the rest are gaps, as transactions leave them in Kafka
+            self.next = end
+
+    def _ready(self, end: int, is_at_once: bool) -> int:
+        """Return the offset up to which no record waits for others."""
+        if self._gather_rows is None or is_at_once:
+            self._waits_since = None
+            return end
+        now = time.monotonic()
+        if self._waits_since is None:
+            self._waits_since = now
+        if now - self._waits_since >= self._gather_seconds:
+            self._waits_since = None
+            return end
+        full = max(0, end - self.next) // self._gather_rows * self._gather_rows
+        if full:
+            self._waits_since = now
+        return self.next + full
+
+    @property
+    def waits(self) -> float:
+        """The seconds until records have waited for long enough; infinite if none wait."""
+        if self._waits_since is None:
+            return math.inf
+        return max(0.0, self._waits_since + self._gather_seconds - time.monotonic())
 
     def _read(self, end: int) -> Records:
-        return next(gathered(self._log.read(self._topic, self._partition.number, self._next, end), 1 << 62, 1 << 62))
+        return next(gathered(self._log.read(self._topic, self._partition.number, self.next, end), 1 << 62, 1 << 62))
 
     def _batches(self, end: int) -> Iterator[Records]:
-        pieces = self._log.read(self._topic, self._partition.number, self._next, end)
-        cut = (piece.slice(at, at + BATCH_ROWS) for piece in pieces for at in range(0, len(piece), BATCH_ROWS))
-        return gathered(cut, BATCH_ROWS, BATCH_BYTES)
+        if self._gather_rows is None:
+            yield from gathered(self._pieces(self.next, end), BATCH_ROWS, BATCH_BYTES)
+            return
+        for start in range(self.next, end, self._gather_rows):
+            pieces = self._pieces(start, min(start + self._gather_rows, end))
+            yield from gathered(pieces, self._gather_rows, _GATHERED_BYTES)
+
+    def _pieces(self, start: int, end: int) -> Iterator[Records]:
+        for piece in self._log.read(self._topic, self._partition.number, start, end):
+            yield from (piece.slice(at, at + BATCH_ROWS) for at in range(0, len(piece), BATCH_ROWS))
 
     def _write(self, records: Records, number: int) -> int:
         partition = self._partition.number
@@ -134,7 +188,7 @@ class Delivery:
         crash_point("before-sink")
         self._writer.write(SinkBatch(records, self._columns, self.number), number)
         crash_point("after-sink")
-        self.number = self._next = number
+        self.number = self.next = number
         noted = self._notes.of(partition).at(number, wall_clock_ms(), self._target.keep_ms)
         self._notes.note(partition, noted)
         crash_point("after-sink-note")

@@ -28,7 +28,7 @@ class Sinks(ChildQueries):
         log: the application's; each sink opens it again for itself.
 
     Raises:
-        ConfigError: a sink is not in this process, or two of its columns have one name.
+        ConfigError: a sink is not in this process, two of its columns have one name, or it cannot keep one.
     """
 
     def __init__(self, topology: Topology, application_id: str, log: Log):
@@ -114,4 +114,9 @@ def _thread(application_id: str, topic: str, node: Sink, log: Log) -> SinkThread
         raise ConfigError(f"sink {target.name!r} is not in this process: build the topology where it is started")
     where = f"to_sink at {target.where}"
     columns = SinkColumns.of(where, node.types, (target.key, target.value, target.timestamp))
+    if hasattr(target.sink, "check_columns"):
+        try:
+            target.sink.check_columns(columns.schema)
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from None
     return SinkThread(application_id, target, topic, columns, log)

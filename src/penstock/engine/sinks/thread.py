@@ -78,6 +78,8 @@ class SinkThread:
         self._news = threading.Condition()
         self._caught_up: list[int] = []
         """The ends up to which the sink has all records, by partition."""
+        self._wanted: list[int] = []
+        """The ends up to which no record may wait for others, by partition."""
         self._thread: threading.Thread | None = None
         self._watch: Any = None
 
@@ -92,6 +94,8 @@ class SinkThread:
 
     def wait_for(self, ends: list[int], is_stopping: Callable[[], bool]) -> None:
         """Wait until the sink has the records up to these offsets, has failed, or is stopped."""
+        self._wanted = ends
+        self._wake()
         with self._news:
             while not self._has(ends) and self.failure is None and not is_stopping() and not self._stop.is_set():
                 self._news.wait(0.1)
@@ -108,13 +112,16 @@ class SinkThread:
     def stop(self) -> None:
         """Stop it behind the batch that it writes."""
         self._stop.set()
-        watch = self._watch
-        if watch is not None:
-            watch.wake()
+        self._wake()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
         if self.child.state == RUNNING:
             self.child = replace(self.child, state=ENDED)
+
+    def _wake(self) -> None:
+        watch = self._watch
+        if watch is not None:
+            watch.wake()
 
     # --- the thread --------------------------------------------------------------------------------------------------
 
@@ -179,7 +186,7 @@ class SinkThread:
                     self._trim(log, notes, deliveries)
                     next_trim = time.monotonic() + min(_TRIM_SECONDS, max(self._target.keep_ms / 1000, 0.05))
                 if log.end_offsets(self._topic) == ends and not self._stop.is_set():
-                    self._watch.wait(_LOOK_SECONDS)
+                    self._watch.wait(min([_LOOK_SECONDS, *(one.waits for one in deliveries.values())]))
         finally:
             for one in deliveries.values():
                 with suppress(Exception):  # it may be what failed
@@ -192,18 +199,20 @@ class SinkThread:
     def _hand_on(self, log: Log, notes: SinkNotes, deliveries: dict[int, Delivery], ends: list[int]) -> None:
         if len(self._caught_up) < len(ends):
             self._caught_up += [0] * (len(ends) - len(self._caught_up))
+        is_pressing = 2 * self.behind(ends) > self.max_behind  # soon the program is held back
         for number, end in enumerate(ends):
             if number not in deliveries:
                 deliveries[number] = self._delivery(number, log, notes)
                 self._caught_up[number] = deliveries[number].number
             if self._caught_up[number] >= end:
                 continue
-            for rows in deliveries[number].hand_on(end, self._stop.is_set):
+            is_at_once = number < len(self._wanted) and self._caught_up[number] < self._wanted[number]
+            for rows in deliveries[number].hand_on(end, self._stop.is_set, is_at_once or is_pressing):
                 self._caught_up[number] = deliveries[number].number
                 self._tell(replace(self.child, rows=self.child.rows + rows, batch=self.child.batch + 1, error=""))
                 self.on_change()
             if not self._stop.is_set():
-                self._caught_up[number] = end
+                self._caught_up[number] = deliveries[number].next
         self._tell(replace(self.child, behind=self.behind(ends), error=""))
 
     def _delivery(self, number: int, log: Log, notes: SinkNotes) -> Delivery:
