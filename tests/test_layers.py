@@ -30,7 +30,7 @@ LAYERS = {
     "storage": "",
     "log": "serdes storage",
     "plan": "serdes",
-    "sinks": "log serdes",
+    "sinks": "log serdes storage",
     "dsl": "plan serdes",
     "state/columns": "",
     "state": "state/columns storage",

@@ -4,11 +4,13 @@ python sinks.py FOLDER --hand-on   hand the input of ``program.py --fill`` on to
 python sinks.py FOLDER --slots     process it in slots of this machine
 python sinks.py FOLDER --spark     process it on Spark
 
-They go into the PostgreSQL whose URL is in the variable ``SINKS``, or into SQLite without it.
+They go into the PostgreSQL whose URL is in the variable ``SINKS``, or into SQLite without it. With ``parquet`` there,
+the clicks alone go into Parquet files.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import sys
@@ -16,17 +18,22 @@ from pathlib import Path
 from typing import Any
 
 import program
+import pyarrow.parquet as pq
 
 from penstock import StreamsBuilder, Topology, produce
 from penstock.engine.sinks.sinks import Sinks
 from penstock.log.file.log import FileLog
-from penstock.sinks import PostgresSink, Sink, SqliteSink
+from penstock.sinks import ParquetSink, PostgresSink, Sink, SqliteSink
 from penstock.storage.base import LocalStorage
+
+PARQUET = "parquet"
 
 
 def sink(folder: Path, table: str) -> Sink:
     """The sink of a table."""
     url = os.environ.get("SINKS")
+    if url == PARQUET:
+        return ParquetSink(folder / "lake", rows=400)
     return SqliteSink(folder / "sinks.db", table) if url is None else PostgresSink(url, table)
 
 
@@ -36,6 +43,8 @@ def topology(folder: Path) -> Topology:
     clicks = builder.stream(program.INPUT, key=str, value=dict)
     numbers = clicks.map_values(lambda click: click["n"], value=int)
     numbers.to_sink(sink(folder, "clicks"), "all-clicks", key="user", value="n")
+    if os.environ.get("SINKS") == PARQUET:
+        return builder.build()
     last = numbers.map_values(lambda n: None if n % 3 == 0 else n, value=int).to_table("last")
     last.to_sink(sink(folder, "last"), "last-clicks", key="user", value="n")
     return builder.build()
@@ -70,6 +79,16 @@ def rows_in(folder: Path) -> dict[str, list[Any]]:
     with sqlite3.connect(folder / "sinks.db") as database:
         database.create_collation("C", lambda one, other: (one > other) - (one < other))
         return {"clicks": database.execute(CLICKS).fetchall(), "last": database.execute(LAST).fetchall()}
+
+
+def parquet_rows(folder: Path, is_committed: bool) -> list[tuple[str, int]]:
+    """The clicks in Parquet files: in all that are there, or in those that manifests name."""
+    lake = folder / "lake"
+    notes = [json.loads(note.read_text()) for note in lake.glob("_penstock/*/*/*/*.json")]
+    named = [lake / file["path"] for note in notes for file in note["files"]]
+    files = named if is_committed else list(lake.rglob("*.parquet"))
+    rows = [row for file in files for row in pq.ParquetFile(file).read(["user", "n"]).to_pylist()]
+    return sorted(((row["user"], row["n"]) for row in rows), key=lambda one: (one[1], one[0]))
 
 
 def expected(clicks: list[tuple[str, int]]) -> dict[str, list[Any]]:

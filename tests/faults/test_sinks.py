@@ -42,6 +42,18 @@ def test_a_crash_at_a_later_batch_loses_nothing_and_doubles_nothing(point: str, 
     assert sinks.rows_in(folder) == DIRECTLY
 
 
+@pytest.mark.parametrize(("points", "count"), [(SINK_POINTS, 1), (["in-sink"], 2), (["in-sink"], 3)])
+def test_a_crash_at_any_point_of_parquet_files_loses_nothing_and_doubles_nothing(
+    points: list[str], count: int, filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The first time in the sink is behind the plan of a batch, the second time behind its files."""
+    monkeypatch.setenv("SINKS", sinks.PARQUET)
+    folder = harness.copy_of(filled, tmp_path)
+    harness.run_with_crashes_at(folder, "--hand-on", points, count, SCRIPT)
+    assert sinks.parquet_rows(folder, is_committed=True) == DIRECTLY["clicks"]
+    assert sinks.parquet_rows(folder, is_committed=False) == DIRECTLY["clicks"]
+
+
 @pytest.fixture
 def rows_in_postgres(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Callable[[], dict[str, list[Any]]]:
     """Programs write into PostgreSQL; what it has."""

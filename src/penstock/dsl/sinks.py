@@ -89,9 +89,9 @@ def _check(at: str, wanted: Wanted) -> None:
         )
     if wanted.is_table and getattr(sink, "streams_only", False):
         raise TopologyError(
-            f"{at}: {sink.shown} takes streams alone: it adds rows, and replaces or deletes none. To add each change as "
-            "a row, write table.to_stream().to_sink(...). To keep one row for each key, use PostgresSink, DuckDbSink "
-            "or SqliteSink"
+            f"{at}: {sink.shown} takes streams alone: it adds rows, and replaces or deletes none. To add each change "
+            "as a row, write table.to_stream().to_sink(...). To keep one row for each key, use PostgresSink, "
+            "DuckDbSink or SqliteSink"
         )
     for what, text in zip(("key", "value", "timestamp"), wanted.columns, strict=True):
         may_lack = what == "timestamp" or (what == "key" and not wanted.is_table)

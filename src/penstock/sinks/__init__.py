@@ -12,6 +12,7 @@ if _TYPE_CHECKING:
     from penstock.sinks.batch import SinkBatch
     from penstock.sinks.duckdb import DuckDbSink
     from penstock.sinks.http import HttpSink
+    from penstock.sinks.parquet.sink import ParquetSink
     from penstock.sinks.postgres.sink import PostgresSink
     from penstock.sinks.protocol import Sink, SinkPartition, SinkWriter
     from penstock.sinks.sqlite import SqliteSink
@@ -19,6 +20,7 @@ if _TYPE_CHECKING:
 _NAMES = {
     "DuckDbSink": "duckdb",
     "HttpSink": "http",
+    "ParquetSink": "parquet.sink",
     "PostgresSink": "postgres.sink",
     "Sink": "protocol",
     "SinkBatch": "batch",
@@ -26,7 +28,17 @@ _NAMES = {
     "SinkWriter": "protocol",
     "SqliteSink": "sqlite",
 }
-__all__ = ["DuckDbSink", "HttpSink", "PostgresSink", "Sink", "SinkBatch", "SinkPartition", "SinkWriter", "SqliteSink"]
+__all__ = [
+    "DuckDbSink",
+    "HttpSink",
+    "ParquetSink",
+    "PostgresSink",
+    "Sink",
+    "SinkBatch",
+    "SinkPartition",
+    "SinkWriter",
+    "SqliteSink",
+]
 
 
 def __getattr__(name: str) -> _Any:

@@ -80,6 +80,10 @@ class Storage(ABC):
             file.write(data)
         return FileRef(name, len(data), checksum(data))
 
+    def replace(self, name: str, data: Any) -> None:
+        """Write these bytes as a file, durably. Who reads it meanwhile sees the older file or this one, whole."""
+        self.put(name, data)
+
     @abstractmethod
     def read(self, name: str) -> Any:
         """Return all bytes of a file, as a buffer; ``FileNotFoundError`` if it does not exist."""
@@ -184,6 +188,11 @@ class LocalStorage(Storage):
         path = self._path(name)
         with durable_file(path) as file:
             yield file
+
+    def replace(self, name: str, data: Any) -> None:
+        path = self._path(name)
+        replace_file(path, data, durably=True)
+        sync_folder(path.parent)
 
     def read(self, name: str) -> Any:
         return map_file(self._path(name))

@@ -50,19 +50,25 @@ class ObjectStorage(Storage):
             ``AWS_ACCESS_KEY_ID``, ``AWS_PROFILE``, ``AWS_ENDPOINT_URL``, the machine's role, and so on.
         seconds: how long one request may take.
         patience: how many seconds it is repeated while the store does not answer.
+        what: names the storage in messages.
     """
 
     is_remote = True
 
-    def __init__(self, url: str, seconds: float = _REQUEST_SECONDS, patience: float = _PATIENCE_SECONDS):
+    def __init__(
+        self,
+        url: str,
+        seconds: float = _REQUEST_SECONDS,
+        patience: float = _PATIENCE_SECONDS,
+        what: str = "the checkpoint storage",
+    ):
         shown = url.partition("://")[0] + "://..."  # the rest may contain keys
         try:
             import obstore
         except ImportError:
-            raise ConfigError(
-                f"the checkpoint storage {shown} needs obstore: pip install 'penstock-streams[obstore]'"
-            ) from None
+            raise ConfigError(f"{what} {shown} needs obstore: pip install 'penstock-streams[obstore]'") from None
         self._url = url
+        self._what = what
         self._obstore = obstore
         self._patience = patience
         self._counts: Counter[str] = Counter()
@@ -73,7 +79,7 @@ class ObjectStorage(Storage):
             self._store = _opened(url, seconds)
         except obstore.exceptions.BaseError:  # its message contains the whole URL
             raise ConfigError(
-                f"the checkpoint storage {shown} is no URL that obstore can open; write it like "
+                f"{what} {shown} is no URL that obstore can open; write it like "
                 "s3://bucket/app, gs://bucket/app, az://container/app or file:///folder"
             ) from None
 
@@ -91,7 +97,7 @@ class ObjectStorage(Storage):
         self.delete(name)
         if not is_able:
             raise ConfigError(
-                f"the checkpoint storage {self.shown} creates a file that is there already once more: it knows no "
+                f"{self._what} {self.shown} creates a file that is there already once more: it knows no "
                 "conditional puts (If-None-Match: *), and without them two programs could make the same commit. "
                 "Nothing was started; use a store that has them (S3, GCS, Azure, R2, MinIO since 2024), or a folder"
             )
