@@ -88,7 +88,7 @@ what puts a micro-batch into a table."""
 
 SINK_POINTS = ("before-sink", "in-sink", "after-sink", "after-sink-note")
 """Those of a batch on its way into a sink: before it, within the sink's transaction, behind that, and behind the note
-of it in the checkpoint."""
+of it in the checkpoint. Parquet files come to the second one twice: behind the plan, and behind the files."""
 
 ALL_POINTS = frozenset(
     POINTS

@@ -18,6 +18,7 @@ from penstock import SinkError, StreamsBuilder, faults
 from penstock.errors import ConfigError, TopologyError
 from penstock.log.file.log import FileLog
 from penstock.sinks import ParquetSink
+from penstock.sinks.parquet.dates import by_date
 from support.handing import handed_on, put
 
 DAY = 86_400_000
@@ -132,6 +133,26 @@ def test_fields_of_all_types_are_columns_and_other_readers_see_the_dates(tmp_pat
     assert found == [
         ("1", "tea", 2, 1.5, True, None, ["hot"], {"cup": 1}, 5_000, "1970-01-01"),
         ("2", None, None, None, None, None, None, None, DAY, "1970-01-02"),
+    ]
+
+
+TIMES: dict[str, tuple[Any, list[Any]]] = {
+    "seconds of no zone": (pa.timestamp("s"), [-1, None, 86_400, 0]),
+    "microseconds of a zone": (pa.timestamp("us", "America/New_York"), [-1, None, 86_400_000_000, 86_399_999_999]),
+    "days": (pa.date32(), [-1, None, 1, 0]),
+    "milliseconds of days": (pa.date64(), [-86_400_000, None, 86_400_000, 0]),
+}
+
+
+@pytest.mark.parametrize("kind", TIMES)
+def test_columns_of_times_and_of_days_split_rows_by_the_day_in_utc(kind: str):
+    type_, times = TIMES[kind]
+    table = pa.table({"at": pa.array(times, type_), "n": [1, 2, 3, 4]})
+    assert [(day, rows["n"].to_pylist()) for day, rows in by_date(table, "at")] == [
+        ("1969-12-31", [1]),
+        ("1970-01-01", [4]),
+        ("1970-01-02", [3]),
+        ("__HIVE_DEFAULT_PARTITION__", [2]),
     ]
 
 

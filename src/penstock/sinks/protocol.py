@@ -48,7 +48,7 @@ class SinkPartition:
 
         Args:
             topic_id: the id of the topic that was kept with the number.
-            remedy: what people do to begin again.
+            remedy: the advice to those who want to begin again.
         """
         if topic_id != self.topic_id:
             raise SinkError(
@@ -80,7 +80,7 @@ class SinkWriter(ABC):
     def planned(self) -> int | None:
         """Return the number of a batch that was begun and perhaps left unfinished, or None.
 
-        Penstock gives exactly that batch next, whatever has come since. So a writer that notes the number before it
+        Penstock gives exactly that batch next, although more records have come. So a writer that notes the number before it
         writes gets the same records again after a crash. It is asked once, after ``committed``.
         """
         return None
@@ -105,8 +105,8 @@ class Sink(ABC):
 
     Attributes:
         streams_only: whether the sink can only add rows, so that ``to_sink`` refuses tables.
-        gather_rows: how many records of a partition Penstock gathers for a batch; None to give what is there. The
-            records wait in their topic meanwhile, and take no memory.
+        gather_rows: how many records of a partition Penstock gathers for a batch; None not to wait. The records
+            wait in their topic meanwhile, and take no memory.
         gather_ms: how long they wait at most.
 
     >>> from penstock.sinks import Sink, SinkWriter

@@ -81,7 +81,7 @@ class Storage(ABC):
         return FileRef(name, len(data), checksum(data))
 
     def replace(self, name: str, data: Any) -> None:
-        """Write these bytes as a file, durably. Who reads it meanwhile sees the older file or this one, whole."""
+        """Write these bytes as a file, durably. Readers see the older file or this one, whole."""
         self.put(name, data)
 
     @abstractmethod

@@ -21,9 +21,9 @@ def is_date(type_: Any) -> bool:
 def by_date(table: Any, name: str) -> Iterator[tuple[str, Any]]:
     """Yield each day in UTC with its rows, in order of the days; the order of its rows stays.
 
-    >>> times = pa.array([86_400_000, -1, 5, None], pa.timestamp("ms", tz="UTC"))
-    >>> [(day, rows["n"].to_pylist()) for day, rows in by_date(pa.table({"t": times, "n": [0, 1, 2, 3]}), "t")]
-    [('1969-12-31', [1]), ('1970-01-01', [2]), ('1970-01-02', [0]), ('__HIVE_DEFAULT_PARTITION__', [3])]
+    >>> times = pa.array([86_400_000, None, -1, 5, None], pa.timestamp("ms", tz="UTC"))
+    >>> [(day, rows["n"].to_pylist()) for day, rows in by_date(pa.table({"t": times, "n": [0, 1, 2, 3, 4]}), "t")]
+    [('1969-12-31', [2]), ('1970-01-01', [3]), ('1970-01-02', [0]), ('__HIVE_DEFAULT_PARTITION__', [1, 4])]
     """
     days, codes = np.unique(_days(table[name]), return_inverse=True)
     if len(days) == 1:

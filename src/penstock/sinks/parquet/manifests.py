@@ -1,7 +1,7 @@
-"""Plans and manifests: which batch of a partition comes next, and which ones count.
+"""Plans and manifests of a partition: the batch that comes next, and the batches that count.
 
 Both are small files of JSON, named by the number before their batch, and each is created at most once. A plan fixes
-where a batch ends before its files are written. So whoever writes the batch, and however often, writes the same rows
+where a batch ends before its files are written. So every try to write the batch, by any process, writes the same rows
 into the same files. The manifest makes the batch count.
 """
 
@@ -32,7 +32,7 @@ class ParquetFile(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What is going to be written: the files may be there, in part or whole."""
+    """A batch to write: some of its files may be there already."""
 
     topic: str
     before: int
