@@ -80,8 +80,8 @@ class SinkWriter(ABC):
     def planned(self) -> int | None:
         """Return the number of a batch that was begun and perhaps left unfinished, or None.
 
-        Penstock gives exactly that batch next, although more records have come. So a writer that notes the number before it
-        writes gets the same records again after a crash. It is asked once, after ``committed``.
+        Penstock gives exactly that batch next, although more records have come. So a writer that notes the number
+        before it writes gets the same records again after a crash. It is asked once, after ``committed``.
         """
         return None
 
