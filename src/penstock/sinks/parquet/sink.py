@@ -94,7 +94,7 @@ class ParquetSink(Sink):
             self.storage.check()
             self.storage.sweep()
             self._is_checked = True
-        return ParquetWriter(self, partition)
+        return ParquetWriter(self.storage, self.date, self.shown, partition)
 
 
 def _storage(place: Any) -> Storage:

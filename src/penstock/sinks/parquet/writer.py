@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import xxhash
@@ -13,9 +13,7 @@ from penstock.sinks.batch import SinkBatch
 from penstock.sinks.parquet.dates import by_date
 from penstock.sinks.parquet.manifests import Manifest, Manifests, ParquetFile, Plan
 from penstock.sinks.protocol import SinkPartition, SinkWriter
-
-if TYPE_CHECKING:
-    from penstock.sinks.parquet.sink import ParquetSink
+from penstock.storage.base import Storage
 
 _PIECE = 65_536
 """How many records are decoded at once."""
@@ -27,19 +25,25 @@ _OTHER = "another process has written into the sink meanwhile"
 
 
 class ParquetWriter(SinkWriter):
-    """Plans each batch, writes its files, and makes it count by a manifest."""
+    """Plans each batch, writes its files, and makes it count by a manifest.
 
-    def __init__(self, sink: ParquetSink, partition: SinkPartition):
-        self._sink = sink
-        self._storage = sink.storage
+    Args:
+        date: the column that rows are split by, or None.
+        shown: the sink's name, for messages.
+    """
+
+    def __init__(self, storage: Storage, date: str | None, shown: str, partition: SinkPartition):
+        self._storage = storage
+        self._date = date
+        self._shown = shown
         self._partition = partition
-        self._manifests = Manifests(sink.storage, partition)
+        self._manifests = Manifests(storage, partition)
         self._last, self._plan = self._manifests.found()
 
     def committed(self) -> int:
         for note in (self._last, self._plan):
             if note is not None:
-                self._partition.check_topic(note.topic, f"Empty the folder of {self._sink.shown}")
+                self._partition.check_topic(note.topic, f"Empty the folder of {self._shown}")
         return 0 if self._last is None else self._last.number
 
     def planned(self) -> int | None:
@@ -58,7 +62,7 @@ class ParquetWriter(SinkWriter):
 
     def _by_path(self, table: Any, before: int) -> dict[str, Any]:
         """Return the rows of each file of a batch; the files' names follow from the partition and the number before."""
-        one, date = self._partition, self._sink.date
+        one, date = self._partition, self._date
         own = xxhash.xxh3_64_hexdigest(f"{one.id}/{one.topic_id}".encode())[:8]
         program = f"{one.application_id}-{one.name}"[:_LONGEST_NAME]
         name = f"{program}-{one.number}-{before:016d}-{own}.parquet"
