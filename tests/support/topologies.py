@@ -40,6 +40,7 @@ from penstock import (
 from penstock.dsl.cogrouped import CogroupedKStream
 from penstock.dsl.kstream import KStream
 from penstock.dsl.ktable import KTable
+from penstock.serdes import INT
 from penstock.serdes.formats.base import Format, Headers, Opened, Texts
 
 EXAMPLES: dict[str, Callable[[StreamsBuilder], None]] = {}
@@ -1056,7 +1057,7 @@ class _Numbers(Format):
     """Numbers, of which 0 has no row and 3 has two."""
 
     def __init__(self, has_keys: bool) -> None:
-        super().__init__("numbers", dict)
+        super().__init__("numbers", dict, written=INT)
         self.has_keys = has_keys
 
     def all(self, texts: Texts) -> Opened | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -67,11 +67,15 @@ class Application:
         self._folder = settings.state_dir
         self.checkpoint = settings.checkpoint or str(settings.state_dir / "checkpoint")
 
-    def run(self, job: Job, partitions: Mapping[str, int]) -> Outcome:
+    def run(
+        self, job: Job, partitions: Mapping[str, int], hand_on: Callable[[Storage], None] = lambda storage: None
+    ) -> Outcome:
         """Make a batch's commit.
 
         Args:
             partitions: how many partitions to create missing topics of DataFrames with.
+            hand_on: called after the commit, and after a batch that counts already, with the application's storage. It
+                hands results on to sinks and tables, while no other program of the application runs.
 
         Raises:
             AlreadyRunningError: a program runs under the application id on this machine.
@@ -83,18 +87,23 @@ class Application:
             storage = open_storage(self.checkpoint)
             if job.seeds is not None:
                 self._check_is_new(Manifests(storage).newest() or Manifest(-1, {}))
-            self._make_topics(job.sources, partitions)
-            coordinator = self._taken_over(storage)  # afterwards the commits of a killed run are in its topics
-            if job.name is not None and job.name.counted_in(coordinator.manifest):
-                commit = coordinator.manifest.commit
-                _log.warning(
-                    "application %r: batch %s counts already, so nothing was done; the application is at commit %d",
-                    self._id, job.name, commit,
-                )  # fmt: skip
-                return Outcome(commit, 0, True, {}, {}, {})
-            return self._run(job, coordinator)
+            outcome = self._commit(job, partitions, storage)
+            hand_on(storage)
+            return outcome
         finally:
             lock.release()
+
+    def _commit(self, job: Job, partitions: Mapping[str, int], storage: Storage) -> Outcome:
+        self._make_topics(job.sources, partitions)
+        coordinator = self._taken_over(storage)  # afterwards the commits of a killed run are in its topics
+        if job.name is not None and job.name.counted_in(coordinator.manifest):
+            commit = coordinator.manifest.commit
+            _log.warning(
+                "application %r: batch %s counts already, so nothing was done; the application is at commit %d",
+                self._id, job.name, commit,
+            )  # fmt: skip
+            return Outcome(commit, 0, True, {}, {}, {})
+        return self._run(job, coordinator)
 
     @property
     def stores(self) -> list[str]:

@@ -27,6 +27,8 @@ from penstock.engine.batch.planning import Plan, counts_of
 from penstock.engine.batch.result import BatchResult, quiet
 from penstock.engine.batch.stages import SparkStages
 from penstock.engine.running.arguments import check_folders, settings_of
+from penstock.engine.running.child_queries import ChildQueries
+from penstock.engine.running.start import children_of
 from penstock.engine.shared.work import TaskDone
 from penstock.engine.spark.private import is_classic
 from penstock.engine.spark.session import work_with_this_python
@@ -38,6 +40,7 @@ from penstock.messages import nearest, show
 from penstock.plan.topology import Topology
 from penstock.query.commits import shapes_of
 from penstock.settings import Settings
+from penstock.storage.base import Storage
 from penstock.values.times import wall_clock_ms
 
 
@@ -153,15 +156,27 @@ class _Run:
         return result
 
     def commit(self, application_id: str, name: BatchName | None, counts: dict[str, int]) -> BatchResult:
-        """Make the next commit of an application."""
+        """Make the next commit of an application, and hand its results on to sinks and tables."""
+        assert self.log is not None
         application = self._application(application_id)
+        children = ChildQueries()
+        if self.topology.sinks or self.topology.table_sinks:
+            children = children_of(self.topology, application_id, self.settings, self.log)
+            children.check(self.spark, slots=0)
+
+        def hand_on(storage: Storage) -> None:
+            children.begin(self.spark, storage, is_available_now=True)
+            try:
+                children.take_out()
+            finally:
+                children.stop()
 
         def run(plan: Plan) -> list[TaskDone]:
             result, done = self._run(plan, set())
             result.close()
             return done
 
-        return BatchCommit(self.spark, application, application.run(Job(self.sources, run, name), counts))
+        return BatchCommit(self.spark, application, application.run(Job(self.sources, run, name), counts, hand_on))
 
     def _application(self, application_id: str) -> Application:
         assert self.log is not None

@@ -18,6 +18,7 @@ again.
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -363,7 +364,8 @@ class Coordinator:
             try:
                 return attempt if attempt.run() else None
             except TooManyWritesError as error:
-                most |= error.most
+                for name, records in error.most.items():  # records that came of one may not be parted any further
+                    most[name] = records if records < most.get(name, sys.maxsize) else 0
             self._remove_files_of(attempt)
 
     def _remove_files_of(self, attempt: Attempt) -> None:

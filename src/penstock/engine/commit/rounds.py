@@ -108,7 +108,10 @@ class Rounds:
         self._next_root = FIRST_ROOT
         self._looks = 1 if circle.lap is None else _FIRST_RECORDS
         self._name = name_of(circle)
-        self._most = attempt.most.get(self._name, sys.maxsize)
+        most = attempt.most.get(self._name, sys.maxsize)
+        self._may_pass = most == 0
+        """Whether tasks may pass limits, because fewer records cannot enter."""
+        self._most = max(most, 1)
         """How many records may enter the circle in this attempt."""
         self._entered = 0
         """How many have, in the rounds before."""
@@ -258,7 +261,7 @@ class Rounds:
     def _orders(self, laps: Mapping[str, Lap]) -> Iterator[TaskWork]:
         """Yield the work of the tasks, in the order in which the records they send count."""
         for task in sorted(laps, key=TaskId.parse):
-            lap = msgspec.structs.replace(laps[task], looks=self._looks)
+            lap = msgspec.structs.replace(laps[task], looks=self._looks, may_pass=self._may_pass)
             if task in self._at:
                 yield TaskWork(task, self._works[task].entry, lap=lap, begins=False)
             else:

@@ -106,7 +106,7 @@ def start(
             Restores.of_start(application_id, state_restore_listener, standby_update_listener),
             Lifecycle(state_listener, uncaught_exception_handler),
             _wishes(rename, drop),
-            _children(owned, application_id, loaded, shared),
+            children_of(owned, application_id, loaded, shared),
             page,
         )
     finally:
@@ -153,8 +153,15 @@ def _tell(choice: Choice, application_id: str, on_engine: Callable[[str], None] 
         _log.info("application %r runs on engine %s: %s", application_id, choice.name, choice.why)
 
 
-def _children(topology: Topology, application_id: str, settings: Settings, log: Log) -> ChildQueries:
-    """The queries of DataFrames and tables, and the sinks."""
+def children_of(topology: Topology, application_id: str, settings: Settings, log: Log) -> ChildQueries:
+    """Return the queries of DataFrames and tables, and the sinks.
+
+    Args:
+        topology: with the topics that the application owns.
+
+    Raises:
+        ConfigError: one of them cannot work here.
+    """
     from penstock.engine.running.child_queries import ChildQueries
 
     found: list[ChildQueries] = []

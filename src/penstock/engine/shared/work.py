@@ -29,6 +29,8 @@ class Lap(msgspec.Struct, frozen=True, omit_defaults=True):
     """The records that have come around, by topic."""
     looks: int = 1
     """How many records to prepare for the next round, at most."""
+    may_pass: bool = False
+    """Whether stores may hold more uncommitted writes than their limits say, because fewer records cannot enter."""
     roots: int = 0
     """In a round behind its first lap, how many records entered the circle in it."""
     ends: bool = False
@@ -83,7 +85,8 @@ class TaskWork(msgspec.Struct, frozen=True, omit_defaults=True):
     stays_open: bool = False
     """Whether another part follows: what is held back until the commit stays where it is."""
     most: int = sys.maxsize
-    """How many records it may take in the attempt, if its stores had no room for the writes of more."""
+    """How many records it may take in the attempt, if its stores had no room for the writes of more. 0: as few as
+    possible, and these may pass limits."""
 
 
 class StageWork(msgspec.Struct, frozen=True, omit_defaults=True):

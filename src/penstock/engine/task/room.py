@@ -155,6 +155,8 @@ class Room:
         self._is_repeatable, self._stores = is_repeatable, state.stores
         self._most = sys.maxsize
         """How many records the task may take in this attempt."""
+        self._may_pass = False
+        """Whether it may pass limits, because it cannot take fewer records."""
         self._taken = 0
         """How many it has taken."""
         self._running = 0
@@ -164,10 +166,10 @@ class Room:
         """Begin with a commit, or with a part of it.
 
         Args:
-            most: how many records the task may take in the attempt.
+            most: how many records the task may take in the attempt. 0: as few as possible, and these may pass limits.
             goes_on: whether it has taken some already.
         """
-        self._most, self._running = most, 0
+        self._most, self._may_pass, self._running = max(most, 1), most == 0, 0
         self._taken = self._taken if goes_on else 0
         for limit in self._limits:
             limit.begin()
@@ -232,7 +234,11 @@ class Room:
             limit.took(records, nbytes)
 
     def _can_be_repeated(self) -> bool:
-        return self._is_repeatable and all(store.can_be_restored() for store in self._stores.values())
+        return (
+            self._is_repeatable
+            and not self._may_pass
+            and all(store.can_be_restored() for store in self._stores.values())
+        )
 
     def _too_many(self, most: int) -> TooManyWritesError:
         return TooManyWritesError({self._context.facts.task: most})

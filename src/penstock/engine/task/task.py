@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -161,7 +162,7 @@ class Task:
         if self._laps is None or not self.is_on_its_way(attempt):
             self.pending = (commit, attempt)
             exchanges, outlets = self.begin(work), self.outlets(attempt)
-            self._room.begin()
+            self._room.begin(0 if lap.may_pass else sys.maxsize)
             self._laps = Laps(attempt, work, self._circle, exchanges, outlets, self.reader, self.settings, self.storage)
         laps = self._laps
         crash_point("before-lap")
