@@ -232,9 +232,9 @@ NOT_FOR_USERS = {
     "StoreBuilder": {"StoreSpec"},
     "schema_of": {"TopicSchema"},  # a pair that is taken apart
     "ApplicationStores": {"CommittedStore", "StoreShape"},  # each view of a store is a CommittedStore
-    **dict.fromkeys(("NamedAggregate", "TopN"), {"Folding", "Reading"}),  # for the operators
-    **dict.fromkeys(("Collect", "Count", "First", "Last", "Max", "Mean", "Min", "Sum"), {"Folding"}),
-    **dict.fromkeys(("cloud_event", "debezium", "json_lines", "maxwell"), {"Format"}),  # which format= takes as it is
+    **{name: {"Folding", "Reading"} for name in ("NamedAggregate", "TopN")},  # for the operators
+    **{name: {"Folding"} for name in ("Collect", "Count", "First", "Last", "Max", "Mean", "Min", "Sum")},
+    **{name: {"Format"} for name in ("cloud_event", "debezium", "json_lines", "maxwell")},  # which format= takes as it is
 }
 """What is given by public classes and is public itself nowhere."""
 
