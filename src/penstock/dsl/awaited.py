@@ -28,35 +28,9 @@ class AwaitedSteps(Stream[K, V]):
     @overload
     def map_values_async(
         self,
-        mapper: Callable[[V], Awaitable[R]],
-        value: Any = None,
-        name: str | None = None,
-        *,
-        capacity: int = CAPACITY,
-        timeout: Duration | None = None,
-        retries: int = 0,
-        ordered: bool = True,
-        batch: None = None,
-    ) -> KStream[K, R]: ...
-
-    @overload
-    def map_values_async(
-        self,
-        mapper: Callable[[K, V], Awaitable[R]],
-        value: Any = None,
-        name: str | None = None,
-        *,
-        capacity: int = CAPACITY,
-        timeout: Duration | None = None,
-        retries: int = 0,
-        ordered: bool = True,
-        batch: None = None,
-    ) -> KStream[K, R]: ...
-
-    @overload
-    def map_values_async(
-        self,
-        mapper: Callable[[K, V, RecordContext], Awaitable[R]],
+        mapper: Callable[[V], Awaitable[R]]
+        | Callable[[K, V], Awaitable[R]]
+        | Callable[[K, V, RecordContext], Awaitable[R]],
         value: Any = None,
         name: str | None = None,
         *,

@@ -11,10 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import ConfigError, SinkError
-from penstock.messages import show
 from penstock.sinks import sql
 from penstock.sinks.batch import SinkBatch
-from penstock.sinks.protocol import Sink, SinkPartition, SinkWriter
+from penstock.sinks.protocol import SinkPartition, SinkWriter
 
 _BATCH = "penstock_batch"
 """The name under which a connection knows the rows of a batch."""
@@ -23,7 +22,7 @@ _MAKING = threading.Lock()
 """Held while tables are made: DuckDB refuses two transactions that make the same one."""
 
 
-class DuckDbSink(Sink):
+class DuckDbSink(sql.FileSink):
     """A table in a DuckDB database: each record of a stream is a row, each key of a table has one.
 
     The table is made when it does not exist, with a column for each field. ``to_sink`` names the other columns. Lists
@@ -44,19 +43,14 @@ class DuckDbSink(Sink):
     >>> counts.to_sink(DuckDbSink("shop.duckdb", "counts"), "counts", key="word", value="times")
     """
 
+    DATABASE = "DuckDB"
+
     def __init__(self, path: Path | str, table: str):
         try:
             import duckdb  # noqa: F401
         except ImportError:
             raise ConfigError("DuckDbSink needs DuckDB: pip install 'penstock-streams[duckdb]'") from None
-        if not isinstance(path, Path | str) or not str(path):
-            raise ConfigError(f"DuckDbSink: path is a file; got {show(path)}")
-        self.path = Path(path).absolute()
-        self.table = sql.checked_name(table, "DuckDbSink")
-
-    @property
-    def shown(self) -> str:
-        return f"DuckDB table {self.table} in {self.path.name}"
+        super().__init__(path, table)
 
     def open(self, partition: SinkPartition) -> SinkWriter:
         return _Writer(self, partition)

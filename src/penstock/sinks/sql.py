@@ -6,7 +6,8 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import msgspec
 import pyarrow as pa
@@ -15,7 +16,7 @@ from penstock.errors import ConfigError
 from penstock.faults import crash_point
 from penstock.messages import show
 from penstock.sinks.batch import SinkBatch
-from penstock.sinks.protocol import SinkPartition, SinkWriter
+from penstock.sinks.protocol import Sink, SinkPartition, SinkWriter
 
 NUMBERS = "penstock_sinks"
 """The table with the number of each partition, in the schema of the rows."""
@@ -71,6 +72,32 @@ def values_of(column: Any, convert: Callable[[Any], Any] | None = None) -> list[
         return [None if one is None else encode(one).decode() for one in column.to_pylist()]
     values = column.to_pylist()
     return values if convert is None else [None if one is None else convert(one) for one in values]
+
+
+class FileSink(Sink):
+    """A table in a database that is a file.
+
+    Args:
+        path: the file of the database.
+        table: the table's name, perhaps with its schema.
+
+    Raises:
+        ConfigError: an argument is neither.
+    """
+
+    DATABASE: ClassVar[str]
+    """The name of the database, for messages."""
+
+    def __init__(self, path: Path | str, table: str):
+        kind = type(self).__name__
+        if not isinstance(path, Path | str) or not str(path):
+            raise ConfigError(f"{kind}: path is a file; got {show(path)}")
+        self.path = Path(path).absolute()
+        self.table = checked_name(table, kind)
+
+    @property
+    def shown(self) -> str:
+        return f"{self.DATABASE} table {self.table} in {self.path.name}"
 
 
 class SqlWriter(SinkWriter):

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import datetime
 import sqlite3
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import ConfigError
-from penstock.messages import show
 from penstock.sinks import sql
 from penstock.sinks.batch import SinkBatch
-from penstock.sinks.protocol import Sink, SinkPartition, SinkWriter
+from penstock.sinks.protocol import SinkPartition, SinkWriter
 
 _WAIT_SECONDS = 10.0
 """How long to wait for another process that writes into the database."""
 
 
-class SqliteSink(Sink):
+class SqliteSink(sql.FileSink):
     """A table in an SQLite database: each record of a stream is a row, each key of a table has one.
 
     The table is made when it does not exist, with a column for each field. ``to_sink`` names the other columns. Times
@@ -39,15 +36,7 @@ class SqliteSink(Sink):
     >>> counts.to_sink(SqliteSink("shop.db", "counts"), "counts", key="word", value="times")
     """
 
-    def __init__(self, path: Path | str, table: str):
-        if not isinstance(path, Path | str) or not str(path):
-            raise ConfigError(f"SqliteSink: path is a file; got {show(path)}")
-        self.path = Path(path).absolute()
-        self.table = sql.checked_name(table, "SqliteSink")
-
-    @property
-    def shown(self) -> str:
-        return f"SQLite table {self.table} in {self.path.name}"
+    DATABASE = "SQLite"
 
     def open(self, partition: SinkPartition) -> SinkWriter:
         return _Writer(self, partition)
