@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock import SinkError, StreamsBuilder, faults
+from penstock import SinkError, StreamsBuilder, faults, produce
 from penstock.errors import ConfigError
 from penstock.sinks import DuckDbSink
 from support.handing import handed_on, put
@@ -130,3 +132,18 @@ REFUSED: dict[str, str] = {
 def test_what_cannot_be_meant_is_refused_where_it_is_said(call: str):
     with pytest.raises(ConfigError, match=REFUSED[call]):
         eval(call, {"DuckDbSink": DuckDbSink})
+
+
+def test_a_run_of_the_command_line_ends_without_words_of_duckdb(tmp_path: Path):
+    (tmp_path / "app.py").write_text(
+        "from penstock import StreamsBuilder\n"
+        "from penstock.sinks import DuckDbSink\n"
+        "builder = StreamsBuilder()\n"
+        "builder.stream('in', value=str).to_sink(DuckDbSink('x.duckdb', 'rows'), 'rows', timestamp=None)\n"
+    )
+    produce([("a", "x")], "in", key=str, value=str, log=tmp_path / ".penstock/log")
+    command = [sys.executable, "-m", "penstock", "run", "app.py:builder", "--engine", "local", "--available-now"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "leaked" not in ran.stdout + ran.stderr
+    with duckdb.connect(str(tmp_path / "x.duckdb")) as database:
+        assert database.execute("SELECT key, value FROM rows").fetchall() == [("a", "x")]
