@@ -112,6 +112,14 @@ def postgres() -> Iterator[PostgresServer]:
         server.close()
 
 
+@pytest.fixture(params=["local", pytest.param("spark", marks=pytest.mark.slow)])
+def engine(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """What a program is started with on each engine: for tests of what programs do on any of them. The session is that
+    of the file's fixture ``spark``."""
+    given = {"engine": request.param}
+    return given if request.param == "local" else {**given, "spark": request.getfixturevalue("spark")}
+
+
 @pytest.fixture
 def never_waits() -> Iterator[None]:
     """A test that waits for a pipe fails after half a minute."""

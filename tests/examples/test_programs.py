@@ -1,4 +1,4 @@
-"""The eight programs that users bring: what goes in, and all that comes out, in the test driver and on Spark."""
+"""The eight programs that users bring: what goes in, and all that comes out, in the test driver and on each engine."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.mark.slow
 @every_program
-def test_on_spark(case: Case, spark: Any, tmp_path: Path) -> None:
+def test_on_an_engine(case: Case, engine: dict[str, Any], tmp_path: Path) -> None:
     module = importlib.import_module(case.program)
     log = tmp_path / "log"
     for topic, (kind, rows) in case.inputs.items():
@@ -267,7 +267,7 @@ def test_on_spark(case: Case, spark: Any, tmp_path: Path) -> None:
         produce(rows_of(module, kind, rows), topic, key, value, log)
     every_update = {"trigger": "available-now", "statestore_cache_max_bytes": 0}
     state = tmp_path / "state"
-    streams = module.topology.start(application_id=case.program, log=log, state_dir=state, spark=spark, **every_update)
+    streams = module.topology.start(application_id=case.program, log=log, state_dir=state, **engine, **every_update)
     assert streams.await_termination()
     assert {topic: plain(consume(topic, log=log)) for topic in case.outputs} == case.outputs
 

@@ -1,4 +1,4 @@
-"""Records that meet what they send themselves, on Spark, where the tasks of a circle are in several processes."""
+"""Records that meet what they send themselves, where the tasks of a circle are in several processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def payments() -> Topology:
     return builder.build()
 
 
-def test_a_backlog_on_spark_gives_what_the_test_driver_gives(spark: Any, tmp_path: Path) -> None:
+def test_a_backlog_gives_what_the_test_driver_gives(engine: dict[str, Any], tmp_path: Path) -> None:
     rows = [(f"k{number % 7}", f"k{(number * 3 + 1) % 7}", number * 7) for number in range(300)]
     with TopologyTestDriver(payments()) as driver:
         for row in rows:
@@ -37,7 +37,7 @@ def test_a_backlog_on_spark_gives_what_the_test_driver_gives(spark: Any, tmp_pat
         application_id="app",
         log=tmp_path / "log",
         state_dir=tmp_path / "state",
-        spark=spark,
+        **engine,
         trigger="available-now",
         slots=2,
     )

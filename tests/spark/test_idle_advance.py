@@ -1,4 +1,4 @@
-"""Time that goes on without records, on Spark (KIP-328)."""
+"""Time that goes on without records (KIP-328)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def comes_to_rest(streams: Any) -> bool:
     return False
 
 
-def test_the_last_window_closes_by_itself(spark: Any, tmp_path: Path):
+def test_the_last_window_closes_by_itself(engine: dict[str, Any], tmp_path: Path):
     builder = StreamsBuilder()
     counts = builder.stream("in", value=str).group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(300)).count()
     final = Suppressed.until_window_closes().with_idle_advance("200 ms")
@@ -31,7 +31,7 @@ def test_the_last_window_closes_by_itself(spark: Any, tmp_path: Path):
     log = tmp_path / "log"
     produce([("a", "x", 100), ("a", "x", 200), ("b", "x", 200)], "in", value=str, log=log)
     with builder.build().start(
-        application_id="idle", log=log, state_dir=tmp_path / "state", spark=spark, trigger="100 ms", slots=1
+        application_id="idle", log=log, state_dir=tmp_path / "state", trigger="100 ms", slots=1, **engine
     ) as streams:
         streams.process_all_available()
         deadline = time.monotonic() + 60

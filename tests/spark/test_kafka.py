@@ -1,4 +1,4 @@
-"""A program on Spark whose topics are in a real Kafka broker."""
+"""A program on each engine whose topics are in a real Kafka broker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.kafka import Cluster
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("engine", ["spark", "micro-batch"])
+@pytest.mark.parametrize("engine", ["local", "spark", "micro-batch"])
 def test_tasks_read_from_kafka_and_results_are_there_once_over_two_starts(
     engine: str, cluster: Cluster, tmp_path: Path
 ):

@@ -25,10 +25,10 @@ class Ends(StateRestoreListener):
         self.ended[topic_partition] = total_restored
 
 
-def test_a_listener_hears_of_the_restores_of_all_slots_before_the_first_commit(spark: Any, tmp_path: Path):
+def test_a_listener_hears_of_the_restores_of_all_slots_before_the_first_commit(engine: dict[str, Any], tmp_path: Path):
     builder = StreamsBuilder()
     builder.stream("in", value=str).group_by_key().count("counts").to_stream().to("out")
-    topology, log, given = builder.build(), tmp_path / "log", {"slots": 2, "spark": spark, "trigger": "100 ms"}
+    topology, log, given = builder.build(), tmp_path / "log", {"slots": 2, "trigger": "100 ms", **engine}
     produce([(f"key-{i}", "x", 0) for i in range(400)], "in", value=str, partitions=4, log=log)
     with topology.start("app", log, state_dir=tmp_path / "state", **given) as streams:
         streams.process_all_available()

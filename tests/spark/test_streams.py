@@ -1,4 +1,4 @@
-"""Applications on Spark: started, watched, stopped and started again."""
+"""Applications, on Spark and on the local engine: started, watched, stopped and started again."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def counts() -> Topology:
     return builder.build()
 
 
-def start(folder: Path, spark: Any, topology: Topology | None = None, **given: Any) -> Any:
+def start(folder: Path, engine: dict[str, Any], topology: Topology | None = None, **given: Any) -> Any:
     given = {"trigger": "available-now", "slots": 2, "statestore_cache_max_bytes": 0, **given}
     given = {"state_dir": folder / "state", **given}
-    return (topology or counts()).start(application_id="app", log=folder / "log", spark=spark, **given)
+    return (topology or counts()).start(application_id="app", log=folder / "log", **engine, **given)
 
 
 def put(folder: Path, *values: str) -> None:
@@ -51,11 +51,11 @@ def output(folder: Path) -> list[tuple[Any, Any]]:
 
 
 @pytest.mark.kip("KS-16")
-def test_a_start_goes_on_where_the_last_one_stopped(spark: Any, tmp_path: Path):
+def test_a_start_goes_on_where_the_last_one_stopped(engine: dict[str, Any], tmp_path: Path):
     put(tmp_path, "a", "b", "a")
-    assert start(tmp_path, spark).await_termination()
+    assert start(tmp_path, engine).await_termination()
     put(tmp_path, "b")
-    streams = start(tmp_path, spark)
+    streams = start(tmp_path, engine)
     assert streams.await_termination()
     assert output(tmp_path) == [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
     with streams.store("counts") as store:
@@ -72,12 +72,12 @@ def test_a_start_goes_on_where_the_last_one_stopped(spark: Any, tmp_path: Path):
 
 
 @pytest.mark.kip("892-13")
-def test_an_application_comes_back_to_a_machine_after_another_one_had_it(spark: Any, tmp_path: Path):
+def test_an_application_comes_back_to_a_machine_after_another_one_had_it(engine: dict[str, Any], tmp_path: Path):
     """What Spark wrote down there is older than what is processed."""
     shared = {"checkpoint": str(tmp_path / "checkpoint")}
     for n, machine in enumerate(["one", "other", "one"]):
         put(tmp_path, "a", "b")
-        assert start(tmp_path, spark, state_dir=tmp_path / machine, **shared).await_termination()
+        assert start(tmp_path, engine, state_dir=tmp_path / machine, **shared).await_termination()
         assert output(tmp_path) == [(key, count) for key in "ab" for count in range(1, n + 2)]
 
 
@@ -99,19 +99,21 @@ def test_the_next_program_in_a_session_meets_the_slots_that_the_last_one_had(spa
     assert len(seen[-1]) == 2
 
 
-def test_a_start_with_nothing_to_do_makes_no_commit(spark: Any, tmp_path: Path):
+def test_a_start_with_nothing_to_do_makes_no_commit(engine: dict[str, Any], tmp_path: Path):
     put(tmp_path, "a")
-    assert start(tmp_path, spark).await_termination()
-    again = start(tmp_path, spark)
+    assert start(tmp_path, engine).await_termination()
+    again = start(tmp_path, engine)
     assert again.await_termination()
     assert again.last_progress is None
 
 
 @pytest.mark.kip("KS-10")
-def test_the_handle_tells_of_its_life_rests_when_paused_and_cleans_up_when_it_has_stopped(spark: Any, tmp_path: Path):
+def test_the_handle_tells_of_its_life_rests_when_paused_and_cleans_up_when_it_has_stopped(
+    engine: dict[str, Any], tmp_path: Path
+):
     changes: list[str] = []
     put(tmp_path, "a")
-    streams = start(tmp_path, spark, trigger=None, state_listener=lambda new, old: changes.append(f"{old} -> {new}"))
+    streams = start(tmp_path, engine, trigger=None, state_listener=lambda new, old: changes.append(f"{old} -> {new}"))
     streams.process_all_available()
     assert streams.state == "RUNNING"
     streams.pause()
@@ -131,12 +133,14 @@ def test_the_handle_tells_of_its_life_rests_when_paused_and_cleans_up_when_it_ha
     streams.clean_up()
     assert not (tmp_path / "state" / "tasks").exists()
     put(tmp_path, "a")
-    assert start(tmp_path, spark).await_termination()
+    assert start(tmp_path, engine).await_termination()
     assert output(tmp_path) == [("a", 1), ("a", 2), ("a", 3)]
 
 
 @pytest.mark.kip("KS-09", "KS-10")
-def test_listeners_and_a_handler_that_are_set_on_the_handle_are_heard_from_then_on(spark: Any, tmp_path: Path):
+def test_listeners_and_a_handler_that_are_set_on_the_handle_are_heard_from_then_on(
+    engine: dict[str, Any], tmp_path: Path
+):
     died = tmp_path / "died"
 
     def good(key: str, value: str) -> str:
@@ -150,7 +154,7 @@ def test_listeners_and_a_handler_that_are_set_on_the_handle_are_heard_from_then_
     builder = StreamsBuilder()
     builder.stream("in", value=str).group_by(good, key=str).count("counts").to_stream().to("out")
     put(tmp_path, *"abcd")  # some for each task
-    streams = start(tmp_path, spark, builder.build(), trigger=None)
+    streams = start(tmp_path, engine, builder.build(), trigger=None)
     streams.process_all_available()
     changes, asked, restored = [], [], Restored()
     answers = iter(["replace", "stop"])
@@ -188,9 +192,9 @@ class Restored(StateRestoreListener):
 
 
 @pytest.mark.kip("KS-14")
-def test_the_handle_answers_typed_queries_partition_by_partition(spark: Any, tmp_path: Path):
+def test_the_handle_answers_typed_queries_partition_by_partition(engine: dict[str, Any], tmp_path: Path):
     put(tmp_path, *"abcdabc")
-    with start(tmp_path, spark, trigger=None) as streams:
+    with start(tmp_path, engine, trigger=None) as streams:
         streams.process_all_available()
         request = StateQueryRequest.in_store("counts")
         every = streams.query_state(request.with_query(RangeQuery.with_no_bounds()))
@@ -200,13 +204,13 @@ def test_the_handle_answers_typed_queries_partition_by_partition(spark: Any, tmp
 
 
 @pytest.mark.kip("KS-06")
-def test_a_topic_that_appears_and_matches_is_taken_up_while_it_runs(spark: Any, tmp_path: Path):
+def test_a_topic_that_appears_and_matches_is_taken_up_while_it_runs(engine: dict[str, Any], tmp_path: Path):
     builder = StreamsBuilder()
     builder.stream(re.compile("in.*"), value=str).group_by_key().count("counts").to_stream().to("out")
     changes: list[str] = []
     put(tmp_path, "a")
     with start(
-        tmp_path, spark, builder.build(), trigger=None, state_listener=lambda new, old: changes.append(str(new))
+        tmp_path, engine, builder.build(), trigger=None, state_listener=lambda new, old: changes.append(str(new))
     ) as streams:
         streams.process_all_available()
         produce([("k0", "b", 5)], "in-later", value=str, log=tmp_path / "log", partitions=2)
@@ -219,9 +223,9 @@ def test_a_topic_that_appears_and_matches_is_taken_up_while_it_runs(spark: Any, 
     assert changes[:4] == ["REBALANCING", "RUNNING", "REBALANCING", "RUNNING"]
 
 
-def test_records_are_taken_as_they_come_until_it_is_stopped(spark: Any, tmp_path: Path):
+def test_records_are_taken_as_they_come_until_it_is_stopped(engine: dict[str, Any], tmp_path: Path):
     put(tmp_path, "a")
-    with start(tmp_path, spark, trigger=None) as streams:
+    with start(tmp_path, engine, trigger=None) as streams:
         streams.process_all_available()
         put(tmp_path, "a", "b")
         streams.process_all_available()
@@ -232,17 +236,22 @@ def test_records_are_taken_as_they_come_until_it_is_stopped(spark: Any, tmp_path
     assert streams.exception() is None
 
 
-def test_a_second_program_under_the_same_id_is_refused(spark: Any, tmp_path: Path):
+def test_a_second_program_under_the_same_id_is_refused(engine: dict[str, Any], tmp_path: Path):
     put(tmp_path, "a")
-    with start(tmp_path, spark, trigger="100 ms"), pytest.raises(AlreadyRunningError, match="'app' is running already"):
-        start(tmp_path, spark)
+    with (
+        start(tmp_path, engine, trigger="100 ms"),
+        pytest.raises(AlreadyRunningError, match="'app' is running already"),
+    ):
+        start(tmp_path, engine)
 
 
-def test_a_record_that_fails_stops_the_application_and_nothing_of_its_commit_counts(spark: Any, tmp_path: Path):
+def test_a_record_that_fails_stops_the_application_and_nothing_of_its_commit_counts(
+    engine: dict[str, Any], tmp_path: Path
+):
     put(tmp_path, "1", "0")
     builder = StreamsBuilder()
     builder.stream("in", value=str).map_values(lambda value: 1 // int(value), value=int).to("out")
-    streams = start(tmp_path, spark, builder.build())
+    streams = start(tmp_path, engine, builder.build())
     with pytest.raises(ProcessingError, match="ZeroDivisionError") as error:
         streams.await_termination()
     assert "topic 'in'" in str(error.value)
@@ -260,7 +269,7 @@ def settings_of(spark: Any) -> dict[str, str]:
 def test_a_session_that_is_given_stays_as_it_is(spark: Any, tmp_path: Path):
     before = settings_of(spark)
     put(tmp_path, "a")
-    streams = start(tmp_path, spark)
+    streams = start(tmp_path, {"spark": spark})
     assert streams.spark is spark
     assert streams.await_termination()
     after = settings_of(spark)
@@ -282,10 +291,10 @@ def test_spark_shows_one_long_job_under_a_readable_name(spark: Any, tmp_path: Pa
     assert [name for name in names if "named" in name] == ["penstock named: 2 sub-topologies in 2 slots until it stops"]
 
 
-def test_progress_is_told_after_every_commit(spark: Any, tmp_path: Path):
+def test_progress_is_told_after_every_commit(engine: dict[str, Any], tmp_path: Path):
     put(tmp_path, *"abcdefgh")
     told: list[Any] = []
-    streams = start(tmp_path, spark, on_progress=told.append, commit_max_bytes=1, chunk_records=1)
+    streams = start(tmp_path, engine, on_progress=told.append, commit_max_bytes=1, chunk_records=1)
     assert streams.await_termination()
     assert sum(progress.records for progress in told) == 8
     assert [progress.commit for progress in told] == list(range(1, len(told) + 1))  # 0 took over
@@ -300,16 +309,16 @@ def test_slots_run_the_python_of_the_program_where_nobody_chose_one(
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     monkeypatch.setattr(spark.sparkContext, "pythonExec", "/no/such/python3")
     put(tmp_path, "a")
-    assert start(tmp_path, spark).await_termination()
+    assert start(tmp_path, {"spark": spark}).await_termination()
     assert output(tmp_path) == [("a", 1)]
 
 
-def test_slots_keep_their_processes_from_commit_to_commit(spark: Any, tmp_path: Path):
+def test_slots_keep_their_processes_from_commit_to_commit(engine: dict[str, Any], tmp_path: Path):
     """A process imports, opens and warms up once; a batch that starts new ones would take seconds."""
     builder = StreamsBuilder()
     builder.stream("in", value=str).map_values(lambda value: os.getpid(), value=int).to("out")
     put(tmp_path, "a", "b", "c", "d")
-    with start(tmp_path, spark, builder.build(), trigger="100 ms") as streams:
+    with start(tmp_path, engine, builder.build(), trigger="100 ms") as streams:
         streams.process_all_available()
         put(tmp_path, "a", "b", "c", "d")
         streams.process_all_available()
@@ -319,9 +328,9 @@ def test_slots_keep_their_processes_from_commit_to_commit(spark: Any, tmp_path: 
     assert len(set(processes)) == 2
 
 
-def test_a_stopped_handle_raises_and_still_tells_what_was_committed(spark: Any, tmp_path: Path):
+def test_a_stopped_handle_raises_and_still_tells_what_was_committed(engine: dict[str, Any], tmp_path: Path):
     put(tmp_path, "a")
-    streams = start(tmp_path, spark, trigger="100 ms")
+    streams = start(tmp_path, engine, trigger="100 ms")
     streams.process_all_available()
     assert re.fullmatch("<Streams of application 'app': running, commit [0-9]+>", repr(streams))
     streams.stop()
@@ -336,4 +345,4 @@ def test_a_stopped_handle_raises_and_still_tells_what_was_committed(spark: Any, 
     streams.stop()
     assert streams.await_termination()
     assert (streams.is_active, streams.exception(), sum(map(sum, streams.offsets().values()))) == (False, None, 1)
-    assert streams.spark is spark
+    assert streams.engine == engine["engine"]
