@@ -307,6 +307,7 @@ def test_rows_of_all_stores_their_stream_times_and_the_commit_are_one_write(chec
     database.close()
 
 
+@pytest.mark.kip("KS-20")  # RocksDB's options
 def test_rows_go_to_disk_when_there_are_too_many_commits_rows_or_bytes(checkpoint):
     for settings in (
         replace(NEVER, flush_commits=3),
@@ -338,6 +339,7 @@ def test_a_snapshot_is_due_when_delta_files_have_grown_over_several_runs(checkpo
     assert taken == [-1, -1, 2, 2, 2, 5]
 
 
+@pytest.mark.kip("KS-20")  # RocksDB's options
 @pytest.mark.parametrize(
     ("settings", "until_flush", "until_snapshot"),
     [
@@ -366,6 +368,7 @@ def test_what_is_in_delta_files_only_is_written_down_when_it_is_old(settings, un
     assert not schedule.is_snapshot_due(0)
 
 
+@pytest.mark.kip("KS-20")  # RocksDB's options
 def test_memory_stays_at_its_bound_however_large_the_state_grows(checkpoint):
     checkpoint.settings = StateSettings(hot_max_bytes=1_000_000, flush_commits=50, snapshot_commits=1_000)
     state = checkpoint.open([KeyValueStore("counts")])
@@ -377,6 +380,18 @@ def test_memory_stays_at_its_bound_however_large_the_state_grows(checkpoint):
         most = max(most, state.nbytes)
     assert most < 1_200_000
     assert sum(1 for _ in store.rows()) == 30_000
+    state.close()
+
+
+@pytest.mark.kip("KS-20")  # RocksDB's options
+@pytest.mark.parametrize("cache", [100_000, 1_000_000])
+def test_a_task_keeps_as_many_bytes_of_its_database_in_memory_as_block_cache_bytes_says(checkpoint, cache: int):
+    checkpoint.settings = StateSettings(block_cache_bytes=cache)
+    state = checkpoint.open([KeyValueStore("counts")])
+    count(state, b"a", b"1", 1)
+    checkpoint.commit(state)
+    assert state._database is not None
+    assert state._database.family("counts")._db.property_int_value("rocksdb.block-cache-capacity") == cache
     state.close()
 
 
