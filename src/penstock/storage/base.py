@@ -22,11 +22,14 @@ import xxhash
 
 from penstock.errors import CorruptDataError, PenstockError, StoreError
 from penstock.faults import check_disk
-from penstock.files.plain_files import new_file, readable_bytes
+from penstock.files.plain_files import new_file, read_plain, readable_bytes
 from penstock.files.untrusted import inner_path
 from penstock.storage.syncing import is_durable_later, sync_path
 from penstock.values.decoding import from_json
 from penstock.values.masking import masked
+
+_SMALL = 128 << 10
+"""Files up to this size are read: mapping a file, and above all its release, costs more than copying so many bytes."""
 
 
 class FileRef(msgspec.Struct, frozen=True, array_like=True):
@@ -376,9 +379,9 @@ def _remove(path: Path) -> None:
 
 
 def map_file(path: Path) -> Any:
-    """Return all bytes of a file, memory-mapped; raises ``CorruptDataError`` if it is no file."""
-    if readable_bytes(path) == 0:  # opening a pipe would block
-        return pa.py_buffer(b"")
+    """Return all bytes of a file, memory-mapped if they are many; raises ``CorruptDataError`` if it is no file."""
+    if readable_bytes(path) <= _SMALL:  # opening a pipe would block
+        return pa.py_buffer(read_plain(path))
     with pa.memory_map(str(path)) as file:
         return file.read_buffer()
 
