@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.arrays import binary
+from penstock.columns.numbers import NumberReader
 from penstock.errors import SerdeError
 from penstock.serdes.json import JsonSerde
-from penstock.serdes.json_flat import FlatColumns
+from penstock.serdes.json_flat import FlatColumns, flat_fields
 
 
 @dataclass
@@ -128,6 +129,69 @@ def test_plain_records_take_the_quick_way():
     line = with_('"gift":null', '"gift":true')
     row = {"item": "tea", "pieces": 2, "price": 1.5, "paid": True, "note": None, "gift": True}
     assert flat.read(binary([line] * 3).slice(1)).to_pylist() == [row, row]
+
+
+NUMBERS = NumberReader(flat_fields(Order) or {})
+
+
+def assert_numbers_are_those_of_objects(data: list[Any]) -> bool:
+    """The numbers of records are those of their objects, or the records are left to these; whether they are read."""
+    found = NUMBERS.read(binary(data)) if None not in data else None
+    if found is None:
+        return False
+    objects = SERDE.decode_all(binary(data))
+    for name in ("pieces", "price"):
+        assert repr(found[name].listed()) == repr([getattr(one, name) for one in objects])
+    assert set(found) == {"pieces", "price"}
+    return True
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_numbers_of_odd_records_are_read_as_objects_are_or_not_at_all(what: str):
+    for data in ([ODD[what]], [WHOLE.encode(), ODD[what], WHOLE.encode()]):
+        assert_numbers_are_those_of_objects(data)
+
+
+@given(st.lists(ORDERS, min_size=1, max_size=5), st.data())
+def test_numbers_are_those_of_objects_also_of_damaged_records(orders: list[Order], data: st.DataObject):
+    texts = [SERDE.encode(order) for order in orders]
+    assert_numbers_are_those_of_objects(list(texts))
+    at = data.draw(st.integers(0, len(texts) - 1))
+    where = data.draw(st.integers(0, len(texts[at]) - 1))
+    texts[at] = texts[at][:where] + data.draw(st.binary(max_size=2)) + texts[at][where + 1 :]
+    assert_numbers_are_those_of_objects(list(texts))
+
+
+@pytest.mark.parametrize(
+    "number", ["0", "7", "-7", "0.5", "-0.5", "100.25", "0.1", "1.7", "123456789012345", "12345678.0123456", "0.000001"]
+)
+def test_usual_numbers_take_the_quick_way(number: str):
+    price = with_("1.5", number)
+    shuffled = (
+        b'{ "price": ' + number.encode() + b', "gift":null, "note":"\xc3\xbc", "paid":false, "item":"", "pieces":3}'
+    )
+    assert assert_numbers_are_those_of_objects([WHOLE.encode(), price, shuffled])
+    whole = "." not in number
+    assert assert_numbers_are_those_of_objects([with_('"pieces":2', f'"pieces":{number}')]) == whole
+
+
+@pytest.mark.parametrize(
+    "number", ["1234567890123456", "0.1234567890123456", "-0", "-0.0", "1e3", "1.", ".5", "01", "-"]
+)
+def test_other_numbers_are_left_to_objects(number: str):
+    assert not assert_numbers_are_those_of_objects([with_("1.5", number)])
+
+
+class Renamed(msgspec.Struct, rename="camel"):
+    net_amount: int | None
+    is_paid: bool = True
+
+
+def test_numbers_go_by_the_names_in_python_and_may_be_none():
+    reader = NumberReader(flat_fields(Renamed) or {})
+    found = reader.read(binary([b'{"netAmount":5,"isPaid":true}', b'{"isPaid":false,"netAmount":null}']))
+    assert found is not None
+    assert {name: part.listed() for name, part in found.items()} == {"net_amount": [5, None]}
 
 
 @dataclass

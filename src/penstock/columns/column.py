@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.arrays import Binary, BoolArray, IntArray, concat, null_mask, nulls
+from penstock.columns.numbers import Numbers, numbers_of
 from penstock.errors import SerdeError
 from penstock.record import Windowed
 from penstock.serdes import BYTES, Serde
@@ -85,11 +86,12 @@ class Column(ABC):
 class BytesColumn(Column):
     """Bytes as received; decoded once, on demand."""
 
-    __slots__ = ("_data", "_values")
+    __slots__ = ("_data", "_numbers", "_values")
 
     def __init__(self, data: Binary, serde: Serde):
         self._data = data
         self._values: list[Any] | None = None
+        self._numbers: Numbers | None = None
         self.serde = serde
 
     def __len__(self) -> int:
@@ -99,12 +101,16 @@ class BytesColumn(Column):
         taken = BytesColumn(self._data.take(pa.array(rows)), self.serde)
         if self._values is not None:
             taken._values = pick(self._values, rows)
+        if self._numbers:
+            taken._numbers = {name: part.take(rows) for name, part in self._numbers.items()}
         return taken
 
     def slice(self, start: int, stop: int) -> Column:
         part = BytesColumn(self._data[start:stop], self.serde)
         if self._values is not None:
             part._values = self._values[start:stop]
+        if self._numbers:
+            part._numbers = {name: one.take(slice(start, stop)) for name, one in self._numbers.items()}
         return part
 
     def null_mask(self) -> BoolArray | None:
@@ -117,6 +123,12 @@ class BytesColumn(Column):
         if self._values is None:
             self._values = self.serde.decode_all(self._data)
         return self._values
+
+    def numbers(self) -> Numbers:
+        """Return the numbers in the fields, all of whose objects can be read; empty if they are read as objects."""
+        if self._numbers is None:
+            self._numbers = (None if self._values is not None else numbers_of(self._data, self.serde)) or {}
+        return self._numbers
 
     def read(self) -> Column:
         """Return the column as Kafka Streams' deserializers would: null where the bytes decode to None.

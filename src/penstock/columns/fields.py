@@ -3,37 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from penstock.arrays import Binary, BoolArray, IntArray, nulls
 from penstock.columns.column import BytesColumn, Column
+from penstock.columns.part import Part, joined, masks
 from penstock.serdes.structs import StructSerde
 
-_NEWLINE, _MOST = 10, 2**31 - 1
+_NEWLINE, _COMMA, _MOST = 10, ord(","), 2**31 - 1
 _WITHOUT_FLOATS = frozenset((str, int, bool, type(None)))
-
-
-class Part(NamedTuple):
-    """One field of many values: numbers or objects, and the rows that have one; None for all rows."""
-
-    values: NDArray[Any]
-    present: BoolArray | None = None
-
-    def take(self, rows: IntArray) -> Part:
-        """Return the field of these rows."""
-        return Part(self.values[rows], None if self.present is None else self.present[rows])
-
-    def listed(self) -> list[Any]:
-        """Return Python values, and None where the field has no value."""
-        found: list[Any] = self.values.tolist()
-        if self.present is not None:
-            for row in np.flatnonzero(~self.present).tolist():
-                found[row] = None
-        return found
 
 
 class FieldsColumn(Column):
@@ -86,6 +67,8 @@ class FieldsColumn(Column):
         """Return the bytes, cut out of one text with a line for each value; None if they do not go so."""
         if not len(self) or self.null_mask() is not None or not all(map(_is_finite, self.parts)):
             return None
+        if len(self.parts) == 1 and self.parts[0].values.dtype != object:
+            return self._numbers(self.parts[0])
         text = np.frombuffer(self.serde.lines(self.decoded()), np.uint8)
         ends = np.flatnonzero(text == _NEWLINE)
         if len(ends) != len(self) or len(text) > _MOST:
@@ -94,6 +77,21 @@ class FieldsColumn(Column):
         offsets[1:] = ends - np.arange(len(ends))
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text[text != _NEWLINE])]
         return pa.Array.from_buffers(pa.binary(), len(ends), buffers)
+
+    def _numbers(self, part: Part) -> Binary | None:
+        """Return the bytes of values with a single number, made of a list of these; None if they do not go so."""
+        zero = self.serde.encode(self.serde.type(0))
+        begin, end = zero[:-2], zero[-1:]
+        numbers = self.serde.listed(part.listed())[1:-1]
+        offsets = np.zeros(len(self) + 1, np.int64)
+        offsets[1:-1] = np.flatnonzero(np.frombuffer(numbers, np.uint8) == _COMMA)
+        offsets[-1] = len(numbers)
+        offsets[1:] += np.arange(len(self)) * (len(zero) - 2) + len(zero) - 1
+        text = begin + numbers.replace(b",", end + begin) + end
+        if len(text) > _MOST:
+            return None
+        buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(text)]
+        return pa.Array.from_buffers(pa.binary(), len(self), buffers)
 
     def decoded(self) -> list[Any]:
         if self._values is None:
@@ -116,7 +114,7 @@ class FieldsColumn(Column):
         if any(len(kind) > 1 for kind in kinds):
             return BytesColumn(super()._join(every).encoded(), self.serde)
         parts = tuple(joined([column.parts[number] for column in every]) for number in range(len(self.parts)))
-        return FieldsColumn(parts, self.serde, _masks([column.valid for column in every], list(map(len, every))))
+        return FieldsColumn(parts, self.serde, masks([column.valid for column in every], list(map(len, every))))
 
 
 def _is_finite(part: Part) -> bool:
@@ -124,16 +122,3 @@ def _is_finite(part: Part) -> bool:
     if part.values.dtype == object:
         return _WITHOUT_FLOATS.issuperset(map(type, part.values.tolist()))
     return part.values.dtype != np.float64 or bool(np.isfinite(part.values).all())
-
-
-def joined(parts: list[Part]) -> Part:
-    """Return one field after the other."""
-    masks = _masks([part.present for part in parts], [len(part.values) for part in parts])
-    return Part(np.concatenate([part.values for part in parts]), masks)
-
-
-def _masks(masks: list[BoolArray | None], lengths: list[int]) -> BoolArray | None:
-    if all(mask is None for mask in masks):
-        return None
-    every = [np.ones(n, np.bool_) if mask is None else mask for mask, n in zip(masks, lengths, strict=True)]
-    return np.concatenate(every)

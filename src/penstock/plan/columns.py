@@ -9,6 +9,8 @@ Columns = frozenset[str]
 KEY: Columns = frozenset(("key",))
 VALUE: Columns = frozenset(("value",))
 BOTH: Columns = KEY | VALUE
+NUMBERS: Columns = frozenset(("numbers",))
+"""The numbers in the fields of values, and nothing else of these."""
 NEITHER: Columns = frozenset()
 
 

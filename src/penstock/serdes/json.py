@@ -19,7 +19,7 @@ from penstock.messages import describe, show
 from penstock.serdes.arrow_types import arrow_type
 from penstock.serdes.base import Serde
 from penstock.serdes.json_fields import Finder, finder_of, unknown_fields_of
-from penstock.serdes.json_flat import FlatColumns
+from penstock.serdes.json_flat import FlatColumns, flat_fields
 from penstock.serdes.json_keys import all_distinct, check_keys, may_hold_other_keys
 from penstock.serdes.non_finite import may_hold_floats, with_floats, with_text
 from penstock.usage.calls import close
@@ -198,6 +198,11 @@ class JsonSerde(Serde):
             return [None if item is None else decode(item) for item in data.to_pylist()]
         except Exception:
             return super().decode_all(data)
+
+    @cached_property
+    def is_flat(self) -> bool:
+        """Whether values are objects of text, numbers and booleans, and nothing else happens when one is read."""
+        return type(self) is JsonSerde and self._unknown != "refuse" and flat_fields(self.type) is not None
 
     @cached_property
     def _flat(self) -> FlatColumns | None:

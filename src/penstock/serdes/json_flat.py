@@ -7,7 +7,7 @@ else to ``msgspec``: nested values, unknown and missing fields, escapes like ``\
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec.inspect as kinds
 import numpy as np
@@ -30,25 +30,32 @@ _FIRST_PRINTED = ord(" ")
 """Bytes before it are control characters, which only separate the lines."""
 
 
+class FlatField(NamedTuple):
+    """A field of text, numbers or booleans."""
+
+    name: str
+    """Its name in Python."""
+    column: Any
+    """The Arrow type of its column."""
+    takes_none: bool
+    is_none_by_default: bool
+    """Whether null is the same as nothing there."""
+
+
 class FlatColumns:
     """Reads JSON objects of a type whose fields are text, whole numbers, floats and booleans."""
 
-    def __init__(self, fields: dict[str, tuple[Any, bool]]):
-        self._may_be_null = {name for name, (_, may_be_null) in fields.items() if may_be_null}
-        self._kind = pa.struct([(name, type_) for name, (type_, _) in fields.items()])
+    def __init__(self, fields: dict[str, FlatField]):
+        self._may_be_null = {name for name, field in fields.items() if field.is_none_by_default}
+        self._kind = pa.struct([(name, field.column) for name, field in fields.items()])
         schema = pa.schema(list(self._kind))
         self._options = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
 
     @classmethod
     def of(cls, type_: Any) -> FlatColumns | None:
         """Return the reader for a type; None if it has other fields, or rules of its own."""
-        kind = kinds.type_info(type_)
-        if not _is_simple(kind):
-            return None
-        fields = {field.encode_name: _column(field) for field in kind.fields}  # type: ignore[attr-defined]
-        if not fields or any(column is None for column in fields.values()):
-            return None
-        return cls(fields)  # type: ignore[arg-type]
+        fields = flat_fields(type_)
+        return None if fields is None else cls(fields)
 
     def read(self, data: Binary) -> Any:
         """Return the records as a struct array; None if they need more than this."""
@@ -94,6 +101,24 @@ class FlatColumns:
         return True
 
 
+def flat_fields(type_: Any) -> dict[str, FlatField] | None:
+    """Return the fields of a type by their names in JSON; None if it has others than plain ones, or rules of its own.
+
+    >>> import msgspec
+    >>> class Order(msgspec.Struct):
+    ...     cents: int | None
+    >>> flat_fields(Order)
+    {'cents': FlatField(name='cents', column=DataType(int64), takes_none=True, is_none_by_default=False)}
+    """
+    kind = kinds.type_info(type_)
+    if not _is_simple(kind):
+        return None
+    fields = {field.encode_name: _flat(field) for field in kind.fields}  # type: ignore[attr-defined]
+    if not fields or any(field is None for field in fields.values()):
+        return None
+    return fields  # type: ignore[return-value]
+
+
 def _is_simple(kind: kinds.Type) -> bool:
     """Return whether values of a type are their fields, and nothing else happens when one is read."""
     if isinstance(kind, kinds.DataclassType):
@@ -106,12 +131,11 @@ def _is_simple(kind: kinds.Type) -> bool:
     return False
 
 
-def _column(field: kinds.Field) -> tuple[Any, bool] | None:
-    """Return the column's type, and whether null is the same as nothing there; None for other fields."""
-    is_union = isinstance(field.type, kinds.UnionType)
+def _flat(field: kinds.Field) -> FlatField | None:
     every = field.type.types if isinstance(field.type, kinds.UnionType) else (field.type,)
     [*others] = [one for one in every if not isinstance(one, kinds.NoneType)]
     if len(others) != 1:
         return None
     found = next((type_ for plain, type_ in _PLAIN if plain == others[0]), None)
-    return None if found is None else (found, is_union and field.default is None)
+    takes_none = len(every) > 1
+    return None if found is None else FlatField(field.name, found, takes_none, takes_none and field.default is None)

@@ -29,6 +29,10 @@ class StructSerde(JsonSerde):
         """Return the text of values that fit, each on a line, with null for NaN."""
         return self._encode_lines(values)
 
+    def listed(self, values: list[Any]) -> bytes:
+        """Return the text of a list of values of fields, with null for NaN."""
+        return self._encode(values)
+
     def __reduce__(self) -> Any:
         return StructSerde, (self.fields,)
 

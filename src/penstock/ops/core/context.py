@@ -97,9 +97,15 @@ class Context:
         return self.decoded(node, batch, *names)
 
     def decoded(self, node: str, batch: Batch, *names: str) -> Batch:
-        """Return the batch without the records whose columns do not decode."""
+        """Return the batch without the records whose columns do not decode.
+
+        Args:
+            names: columns; in place of ``value``, ``numbers`` for those in its fields and nothing else of it.
+        """
         for name in names:
-            column = getattr(batch, name, None)
+            column = batch.value if name == "numbers" else getattr(batch, name, None)
+            if name == "numbers" and isinstance(column, BytesColumn) and column.numbers():
+                continue
             if column is None or not (errors := undecodable(column)):
                 continue
             for row, error in errors:

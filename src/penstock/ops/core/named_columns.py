@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import date
-from functools import singledispatch
+from functools import cached_property, singledispatch
 from types import NoneType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.arrays import BoolArray
-from penstock.columns.fields import Part
+from penstock.columns.part import Part
 from penstock.ops.core.groups import Groups
 from penstock.ops.core.running import running
 from penstock.plan.aggregates.folding import Averaging, Choosing, Counting, Folding, Keeping, Summing
@@ -28,7 +30,8 @@ class Unfit(Exception):
     """These values go record by record."""
 
 
-class Given(NamedTuple):
+@dataclass(frozen=True)
+class Given:
     """Input of an aggregate for a chunk of rows."""
 
     groups: Groups
@@ -36,10 +39,30 @@ class Given(NamedTuple):
     """Whether each group had an aggregate."""
     base: list[list[Any]]
     """The cells of each group before the rows, by cell; None where there was none."""
-    values: list[Any]
-    """The value of each row, in the order of the rows."""
+    read: Callable[[], list[Any]]
+    """Returns the value of each row, in the order of the rows."""
+    numbers: Part | None
+    """The same, if all of them are numbers of the field's type, or None."""
     trusted: bool
     """Whether the values are known to have their type, as they were read from bytes."""
+
+    @cached_property
+    def values(self) -> list[Any]:
+        return self.read() if self.numbers is None else self.numbers.listed()
+
+    @property
+    def kinds(self) -> set[type]:
+        """The types of the values, without None."""
+        if self.numbers is not None:
+            return {float if self.numbers.values.dtype == np.float64 else int}
+        return set(map(type, self.values)) - {NoneType}
+
+    @property
+    def there(self) -> BoolArray:
+        """The rows that have a value."""
+        if self.numbers is not None:
+            return _there(self.numbers)
+        return np.array([one is not None for one in self.values], np.bool_)
 
 
 @singledispatch
@@ -62,7 +85,7 @@ def _(folding: Counting, given: Given) -> tuple[Part, ...]:
     base = np.array([one or 0 for one in given.base[0]], np.int64)
     if folding.every:
         return (Part(base[given.groups.group] + given.groups.running_count()),)
-    there = np.array([one is not None for one in given.values], np.int64)[given.groups.order]
+    there = given.there.astype(np.int64)[given.groups.order]
     return (Part(base[given.groups.group] + given.groups.running_sum(there)),)
 
 
@@ -87,9 +110,9 @@ def _(folding: Averaging, given: Given) -> tuple[Part, ...]:
 
 @computed.register
 def _(folding: Choosing, given: Given) -> tuple[Part, ...]:
-    kinds = set(map(type, given.values)) | set(map(type, given.base[0]))
+    kinds = given.kinds | (set(map(type, given.base[0])) - {NoneType})
     if kinds & {str, date}:
-        return (_chosen_of_ranks(folding, given, kinds - {NoneType}),)
+        return (_chosen_of_ranks(folding, given, kinds),)
     base, values = _both(folding, given, given.base[0])
     both = np.concatenate([base.values, values.values])
     if both.dtype == np.float64 and np.signbit(both[both == 0]).any():
@@ -99,7 +122,7 @@ def _(folding: Choosing, given: Given) -> tuple[Part, ...]:
 
 @computed.register
 def _(folding: Keeping, given: Given) -> tuple[Part, ...]:
-    _check(folding, given, set(map(type, given.values)) - {NoneType})
+    _check(folding, given, given.kinds)
     groups = given.groups
     values = objects(given.values)[groups.order]
     if folding.last:
@@ -132,14 +155,14 @@ def _check_writable(values: list[Any], kinds: set[type]) -> None:
 
 def _both(folding: Folding, given: Given, base: list[Any]) -> tuple[Part, Part]:
     """Return the numbers of the groups, and those of the rows in the groups' order, of one type."""
-    kinds = (set(map(type, base)) | set(map(type, given.values))) - {NoneType}
+    kinds = (set(map(type, base)) - {NoneType}) | given.kinds
     if not (kinds <= {int} or kinds <= {float}):
         raise Unfit
     if folding.type in (int, float) and kinds - {folding.type}:
         raise Unfit
     dtype = np.dtype(np.float64 if float in kinds else np.int64)
-    values = _numbers(given.values, dtype).take(given.groups.order)
-    before = _numbers(base, dtype)
+    numbers = _numbers(given.values, dtype) if given.numbers is None else given.numbers
+    values, before = numbers.take(given.groups.order), _numbers(base, dtype)
     if folding.type is Any and not np.isfinite(values.values).all():
         raise Unfit
     return before, values

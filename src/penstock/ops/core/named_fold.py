@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from penstock.arrays import BoolArray
-from penstock.columns.column import BytesColumn
-from penstock.columns.fields import FieldsColumn, Part, joined
+from penstock.columns.column import BytesColumn, Column
+from penstock.columns.fields import FieldsColumn
+from penstock.columns.numbers import Numbers
+from penstock.columns.part import Part, joined
 from penstock.ops.core.groups import Groups
 from penstock.ops.core.named_columns import Given, computed, is_computed, objects
+from penstock.plan.aggregates.reading import Reading
 from penstock.plan.aggregates.together import Together
+from penstock.plan.columns import NUMBERS
 from penstock.state.columns.rows import Values
 
 
@@ -28,7 +34,9 @@ class NamedColumns:
         self._is_computed = all(is_computed(folding) for folding in together.foldings)
         self._names = [name for name, _ in together.fields]
 
-    def fold(self, groups: Groups, before: Values, keys: Any, values: Any) -> tuple[FieldsColumn, FieldsColumn] | None:
+    def fold(
+        self, groups: Groups, before: Values, keys: Any, values: Column
+    ) -> tuple[FieldsColumn, FieldsColumn] | None:
         """Return the aggregates after and before each row, in processing order; None if they go record by record."""
         if not self._is_computed:
             return None
@@ -43,15 +51,16 @@ class NamedColumns:
         new = FieldsColumn(tuple(Part(*map(groups.unsort, _masked(part))) for part in parts), self._serde)
         return new, self._before(groups, kept, existed, parts)
 
-    def _computed(self, groups: Groups, kept: list[Any], existed: BoolArray, keys: Any, values: Any) -> list[Part]:
+    def _computed(self, groups: Groups, kept: list[Any], existed: BoolArray, keys: Any, values: Column) -> list[Part]:
         """Return the fields after each row, in the groups' order."""
         together = self._together
         found: dict[str, Part] = {}
-        rows, trusted = values.decoded(), isinstance(values, BytesColumn)
+        trusted, numbers = isinstance(values, BytesColumn), _numbers(together, values)
         for names, reading, folding in zip(self._cells, together.readings, together.foldings, strict=True):
             base = [[None if one is None else getattr(one, name) for one in kept] for name in names]
-            read = reading.column(keys, rows)
-            given = Given(groups, existed, base, read, trusted and reading.function is None)
+            read = partial(_read, reading, keys, values)
+            number = None if reading.number is None else numbers.get(reading.number)
+            given = Given(groups, existed, base, read, number, trusted and reading.function is None)
             found |= zip(names, computed(folding, given), strict=True)
         return [found[name] for name in self._names]
 
@@ -69,6 +78,15 @@ class NamedColumns:
 
         valid = groups.unsort(~groups.is_first() | existed[groups.group])
         return FieldsColumn(made, self._serde, None if valid.all() else valid, len(rows))
+
+
+def _numbers(together: Together, values: Column) -> Numbers:
+    """Return the numbers in the fields of values, if the aggregates need nothing else of them."""
+    return values.numbers() if isinstance(values, BytesColumn) and together.reads_columns == NUMBERS else {}
+
+
+def _read(reading: Reading, keys: Callable[[], list[Any]], values: Column) -> list[Any]:
+    return reading.column(keys, values.decoded())
 
 
 def _masked(part: Part) -> tuple[Any, ...]:

@@ -43,6 +43,11 @@ class Folding(ABC):
     retracts: bool
 
     @property
+    def ignores(self) -> bool:
+        """Whether it ignores the values of records, and only counts these."""
+        return False
+
+    @property
     @abstractmethod
     def cells(self) -> tuple[Cell, ...]: ...
 
@@ -86,6 +91,10 @@ class Counting(Folding):
     """Counts values; with ``every``, None too."""
 
     every: bool
+
+    @property
+    def ignores(self) -> bool:
+        return self.every
 
     @property
     def cells(self) -> tuple[Cell, ...]:

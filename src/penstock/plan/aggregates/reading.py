@@ -37,6 +37,12 @@ class Reading:
         """The user's functions that it calls."""
         return [] if self.function is None else [self.function]
 
+    @property
+    def number(self) -> str | None:
+        """The name of the field that it reads, if that has numbers of one type."""
+        is_number = self.function is None and self.path is not None and self.type in (int, float)
+        return self.path[0] if is_number and self.path is not None and len(self.path) == 1 else None
+
     def of(self, key: Any, value: Any) -> Any:
         """Return what is read of one record; None for a record without a value."""
         if value is None:
@@ -74,6 +80,10 @@ class RankedReading(Reading):
     """Reads a pair of each record: its rank, and what the reading itself reads."""
 
     rank: Reading
+
+    @property
+    def number(self) -> None:
+        return None
 
     def of(self, key: Any, value: Any) -> Any:
         return None if value is None else (self.rank.of(key, value), super().of(key, value))

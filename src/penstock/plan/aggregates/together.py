@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.plan.aggregates.folding import Cells, Folding
 from penstock.plan.aggregates.reading import Reading
-from penstock.plan.columns import BOTH, VALUE, Columns
+from penstock.plan.columns import BOTH, NUMBERS, VALUE, Columns
 from penstock.serdes import Serde
 from penstock.serdes.structs import Fields, StructSerde
 
@@ -53,6 +53,9 @@ class Together:
     @property
     def reads_columns(self) -> Columns:
         """The columns that its readings use; a key is only for functions."""
+        every = zip(self.readings, self.foldings, strict=True)
+        if not self.retracts and all(folding.ignores or reading.number is not None for reading, folding in every):
+            return NUMBERS
         functions = [function for one in self.readings for function in one.functions]
         return BOTH if any(one.arity > 1 for one in functions) else VALUE
 
