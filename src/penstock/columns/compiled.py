@@ -31,6 +31,8 @@ except ImportError:  # not installed, or not available for this version of Pytho
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+IS_COMPILED = numba is not None
+"""Whether rules are machine code here, and not plain Python."""
 _OPTIONS: dict[str, Any] = {"nogil": True}
 _LOCK = threading.Lock()
 

@@ -25,13 +25,13 @@ read so many of them."""
 _KINDS = (pa.string(), pa.int64(), pa.float64(), pa.bool_())
 """The kinds of fields as ``number_scan`` numbers them."""
 _MOST_FIELDS = 60
-_IS_COMPILED = importlib.util.find_spec("numba") is not None
+_HAS_NUMBA = importlib.util.find_spec("numba") is not None
 
 
 def numbers_of(data: Binary, serde: Serde) -> Numbers | None:
     """Return the numbers of records, all of which can be read then; None if they have to be read as objects."""
     global worth
-    if data.null_count or not _IS_COMPILED or not isinstance(serde, JsonSerde) or not serde.is_flat:
+    if data.null_count or not _HAS_NUMBA or not isinstance(serde, JsonSerde) or not serde.is_flat:
         return None
     if worth > 0 and "numba" not in sys.modules:
         worth -= len(data)
@@ -54,7 +54,7 @@ class NumberReader:
         """Return the numbers of records; None if they have to be read as objects."""
         from penstock.columns import compiled, number_scan
 
-        if compiled.numba is None:  # it is installed, and does not work
+        if not compiled.IS_COMPILED:  # Numba is installed, and does not work
             return None
         where, shape = spans(data), (len(self._fields), len(data))
         text = where.data

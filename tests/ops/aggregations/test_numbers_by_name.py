@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -47,9 +46,8 @@ WRONG = [
 
 
 @pytest.fixture(autouse=True)
-def is_worth_it(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numbers, "worth", 0)
-    yield
 
 
 def rows(wrong: list[bytes]) -> list[Any]:
