@@ -31,6 +31,7 @@ LAYERS = {
     "log": "serdes storage",
     "plan": "serdes",
     "sinks": "log serdes storage",
+    "sources": "log serdes storage",
     "dsl": "plan serdes",
     "state/columns": "",
     "state": "state/columns storage",
@@ -63,6 +64,7 @@ LAYERS = {
     "engine/batch": "engine engine/commit engine/operate engine/running engine/shared engine/shipping engine/spark "
     "engine/task log ops plan query serdes state state/kinds frames storage",
     "engine/children": "engine/batch engine/running engine/shared engine/shipping engine/spark log plan serdes storage",
+    "engine/sources": "engine/running engine/shared log plan serdes sources storage",
     "engine/sinks": "engine/running engine/shared log plan serdes sinks storage",
     "engine/micro_batches": "engine/commit engine/operate engine/running engine/shared engine/shipping engine/slots "
     "engine/spark engine/task plan state storage",
@@ -86,6 +88,7 @@ DOORS = {
     ("engine/running/start.py", "engine/micro_batches"): "Spark's micro-batches, where they are the engine",
     ("engine/running/start.py", "engine/children"): "the queries of a program, where it has some",
     ("engine/running/start.py", "engine/sinks"): "the sinks of a program, where it has some",
+    ("engine/running/start.py", "engine/sources"): "the sources of a program, where it has some",
     ("engine/running/queryable.py", "query"): "Streams.store(), for users",
     ("engine/running/streams.py", "watch"): "how Streams shows itself in notebooks",
     ("engine/local.py", "query"): "the same without Spark",
@@ -97,6 +100,7 @@ DOORS_FOR_TYPES = {
     ("dsl/kstream.py", "log"): "what KStream.to_dataframe() takes",
     ("dsl/kstream.py", "sinks"): "what KStream.to_sink() takes",
     ("dsl/ktable.py", "sinks"): "what KTable.to_sink() takes",
+    ("dsl/sources.py", "sources"): "what StreamsBuilder.source() takes",
     ("plan/topology.py", "log"): "what Topology.start() takes",
     ("plan/topology.py", "state"): "what Topology.start() takes",
     ("plan/topology.py", "engine/shared"): "what Topology.start() takes",

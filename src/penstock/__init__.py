@@ -79,6 +79,7 @@ if _TYPE_CHECKING:
         RegistryError,
         SerdeError,
         SinkError,
+        SourceError,
         SparkLostError,
         StoreError,
         TopicExistsError,
@@ -295,6 +296,7 @@ __all__ = [
     "SinkError",
     "SlidingWindows",
     "SlotPlace",
+    "SourceError",
     "SparkLostError",
     "StandbyUpdateListener",
     "State",
@@ -411,7 +413,7 @@ _NAMES = {
         "AlreadyRunningError ArgumentsError BufferFullError CommitError ConfigError CorruptDataError "
         "FencedError LogError NoSuchElementError OffsetOutOfRangeError OldNameWarning PartitioningWarning "
         "PenstockError PenstockWarning ProcessingError QueryError RefusedRecordError RegistryError "
-        "SerdeError SinkError SparkLostError StoreError TopicExistsError TopicNotFoundError TopologyError "
+        "SerdeError SinkError SourceError SparkLostError StoreError TopicExistsError TopicNotFoundError TopologyError "
         "TopologyException"
     ),
     "handlers": "ErrorHandlerContext HandlerResponse",

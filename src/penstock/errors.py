@@ -271,6 +271,21 @@ class SinkError(PenstockError):
     """
 
 
+class SourceError(PenstockError):
+    """A source of the program failed, or cannot be continued.
+
+    Everything that it brought in is safe. When the cause is mended, start the program again: the source continues
+    there, each record once. A source of your own raises it for what no retry mends.
+
+    >>> from penstock import SourceError
+    >>> def follow(streams):
+    ...     try:
+    ...         streams.await_termination()
+    ...     except SourceError as error:
+    ...         print("the bucket is out of reach:", error)
+    """
+
+
 class StoreError(PenstockError):
     """A state store cannot be opened, read or written.
 

@@ -90,6 +90,9 @@ SINK_POINTS = ("before-sink", "in-sink", "after-sink", "after-sink-note")
 """Those of a batch on its way into a sink: before it, within the sink's transaction, behind that, and behind the note
 of it in the checkpoint. Parquet files come to the second one twice: behind the plan, and behind the files."""
 
+SOURCE_POINTS = ("before-source-append", "after-source-append", "after-source-note")
+"""Those of a batch that a source brings in: around its append, and behind the note of it in the checkpoint."""
+
 ALL_POINTS = frozenset(
     POINTS
     + CIRCLE_POINTS
@@ -106,6 +109,7 @@ ALL_POINTS = frozenset(
     + KAFKA_POINTS
     + CHILD_POINTS
     + SINK_POINTS
+    + SOURCE_POINTS
 )
 
 _KILL, _STOP, _FILL = "PENSTOCK_CRASH_AT", "PENSTOCK_STOP_AT", "PENSTOCK_FULL_AT"

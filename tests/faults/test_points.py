@@ -25,6 +25,7 @@ from penstock.faults import (
     RESET_POINTS,
     SINK_POINTS,
     SLOT_POINTS,
+    SOURCE_POINTS,
     START_POINTS,
     STORE_POINTS,
     crash_point,
@@ -55,7 +56,7 @@ def test_every_crash_point_of_the_code_is_listed_and_every_listed_one_is_in_the_
 def test_no_point_is_listed_twice():
     commits = POINTS + CIRCLE_POINTS + BESIDE_POINTS + AT_LEAST_ONCE_POINTS + STORE_POINTS + SLOT_POINTS
     starts = START_POINTS + EVOLUTION_POINTS + RESCALE_POINTS + RESET_POINTS + PUT_ASIDE_POINTS
-    every = commits + starts + LOG_POINTS + KAFKA_POINTS + CHILD_POINTS + SINK_POINTS
+    every = commits + starts + LOG_POINTS + KAFKA_POINTS + CHILD_POINTS + SINK_POINTS + SOURCE_POINTS
     assert len(every) == len(ALL_POINTS)
 
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, overload
 from penstock.dsl.consumed import Consumed, OffsetReset, consumed_of
 from penstock.dsl.dataframes import taken
 from penstock.dsl.formats import check_rows, opened, refuse_frame
-from penstock.dsl.global_sources import GlobalSources
 from penstock.dsl.graph import K, V
 from penstock.dsl.kstream import KStream
 from penstock.dsl.ktable import KTable
 from penstock.dsl.materialized import Materialized
 from penstock.dsl.processors import add_store
+from penstock.dsl.sources import OwnSources
 from penstock.dsl.table_types import kept_where, table_types
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-class StreamsBuilder(GlobalSources):
+class StreamsBuilder(OwnSources):
     """Collects the steps of a topology.
 
     >>> builder = StreamsBuilder()

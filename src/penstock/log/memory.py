@@ -14,7 +14,7 @@ from penstock.errors import TopicExistsError, TopicNotFoundError
 from penstock.log.base import Log
 from penstock.log.contract.reader import check_start, reach
 from penstock.log.contract.topics import TopicInfo, check_topic, check_trim
-from penstock.log.contract.writer import Segment, SegmentWriter, removed_meanwhile
+from penstock.log.contract.writer import LastAppend, Segment, SegmentWriter, removed_meanwhile
 from penstock.log.records import Records, offsets_from
 from penstock.storage.base import FileRef
 
@@ -83,13 +83,16 @@ class MemoryLog(Log):
     def writer(self, topic: str, name: str) -> _MemoryWriter:
         return _MemoryWriter(self._topic(topic).written, f"{topic}-{name}")
 
-    def append(self, topic: str, segments: Sequence[Segment], producer: str = "", sequence: int = -1) -> bool:
+    def append(
+        self, topic: str, segments: Sequence[Segment], producer: str = "", sequence: int = -1, note: str = ""
+    ) -> bool:
         found = self._topic(topic)
         if producer and found.producers.get(producer, -1) >= sequence:
             return False
         if any(segment.file.name not in found.written for segment in segments):
             raise removed_meanwhile(topic)
         found.producers[producer] = sequence
+        found.notes[producer] = note
         for segment in segments:
             records = found.written.pop(segment.file.name)
             arrival = np.arange(self.arrived, self.arrived + len(records))
@@ -113,6 +116,10 @@ class MemoryLog(Log):
     def last_sequence(self, topic: str, producer: str) -> int:
         return self._topic(topic).producers.get(producer, -1)
 
+    def last_append(self, topic: str, producer: str) -> LastAppend:
+        found = self._topic(topic)
+        return LastAppend(found.producers.get(producer, -1), found.notes.get(producer, ""))
+
     def _topic(self, name: str) -> _Topic:
         if name not in self._topics:
             raise TopicNotFoundError(f"topic {name!r} does not exist; the topics are {self.topics()}")
@@ -130,6 +137,7 @@ class _Topic:
     pieces: list[list[Records]] = field(init=False)
     written: dict[str, Records] = field(default_factory=dict)
     producers: dict[str, int] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.starts = [0] * self.info.partitions

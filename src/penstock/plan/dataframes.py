@@ -1,8 +1,9 @@
-"""DataFrames that come into a topology, and tables and sinks that its results go into: what the steps know of them.
+"""DataFrames and sources that come into a topology, and tables and sinks that its results go into: what the steps know
+of them.
 
 To the plan each is an ordinary topic. Its name in the log begins with the application's id, so that no two programs
-share it. The DataFrame, the sink, and the options of a table stay in the process that got them. They may hold
-secrets, so they never travel to slots, and nothing writes them down.
+share it. The DataFrame, the source, the sink, and the options of a table stay in the process that got them. They may
+hold secrets, so they never travel to slots, and nothing writes them down.
 """
 
 from __future__ import annotations
@@ -149,5 +150,35 @@ class SinkTarget:
         return vars(self) | {"sink": None}
 
 
-Outside = FrameSource | TableTarget | SinkTarget
-"""The DataFrame, table or sink behind a topic."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SourceFeed:
+    """A source whose records come in, in place of a topic.
+
+    Attributes:
+        name: names the step, its topic and its progress.
+        partitions: how many partitions its topic gets; None to choose it.
+        max_ahead: how many records the program may lack before the source waits.
+        retry_ms: how long a failing source is tried again before the program ends.
+        where: the user's file and line.
+        shown: the source's name in messages.
+        source: the source, in the process in which it was given.
+    """
+
+    name: str
+    partitions: int | None
+    max_ahead: int
+    retry_ms: int
+    where: str
+    shown: str
+    source: Any = field(default=None, repr=False)
+
+    def topic_of(self, application_id: str) -> str:
+        """Its topic in the log."""
+        return f"{application_id}-{self.name}-source"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"source": None}
+
+
+Outside = FrameSource | SourceFeed | TableTarget | SinkTarget
+"""The DataFrame, source, table or sink behind a topic."""

@@ -220,7 +220,7 @@ class Node:
 
     @fact
     def outside(self) -> Outside | None:
-        """The DataFrame that is written into its topic, or the table that its topic is written into."""
+        """The DataFrame or source behind the topic that it reads, or the table or sink behind the topic that it writes."""
         return None
 
     def may_write(self, topic: str) -> bool:

@@ -68,7 +68,7 @@ class Expanded(Rewriting):
 
 
 class Owned(Rewriting):
-    """Gives the topics of DataFrames, tables and sinks the names that they have in the log of an application."""
+    """Gives the topics of DataFrames, sources, tables and sinks the names that they have in an application's log."""
 
     def __init__(self, application_id: str):
         super().__init__()

@@ -9,7 +9,7 @@ from penstock.errors import ConfigError
 from penstock.messages import show
 from penstock.plan import describe, drawing
 from penstock.plan.by_hand import Declarations
-from penstock.plan.dataframes import FrameSource, SinkTarget, TableTarget
+from penstock.plan.dataframes import FrameSource, SinkTarget, SourceFeed, TableTarget
 from penstock.plan.defaults import Defaults
 from penstock.plan.headers import WithHeaders
 from penstock.plan.node import Node, StoreSpec
@@ -140,7 +140,7 @@ class Topology(Declarations):
         return self._of(declared, expanded.of(self._stores.values())).checked() if is_new else self
 
     def owned_by(self, application_id: str) -> Topology:
-        """This topology with the topics of DataFrames and tables as an application calls them; itself if it has none.
+        """This topology with the topics of what is outside as an application calls them; itself if it has none.
 
         Raises:
             TopologyError: such a topic is one that another step reads or writes.
@@ -152,7 +152,7 @@ class Topology(Declarations):
 
     @property
     def has_outside(self) -> bool:
-        """Whether DataFrames come in, or tables or sinks are written."""
+        """Whether DataFrames or sources come in, or tables or sinks are written."""
         return any(node.outside is not None for node in self._declared)
 
     @property
@@ -164,6 +164,11 @@ class Topology(Declarations):
     def frame_sources(self) -> dict[str, Node]:
         """The steps that DataFrames come in by, by their topics."""
         return {topic: node for node in self.nodes if isinstance(node.outside, FrameSource) for topic in node.topics}
+
+    @property
+    def feeds(self) -> dict[str, Node]:
+        """The steps that sources of the program come in by, by their topics."""
+        return {topic: node for node in self.nodes if isinstance(node.outside, SourceFeed) for topic in node.topics}
 
     @property
     def table_sinks(self) -> dict[str, Sink]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from penstock.errors import ConfigError, TopologyError
 from penstock.plan import nodes
-from penstock.plan.dataframes import SinkTarget
+from penstock.plan.dataframes import SinkTarget, SourceFeed
 from penstock.plan.functions import UserFunction, is_same_call
 from penstock.plan.node import Node
 from penstock.plan.passes.stores import TableFacts
@@ -55,7 +55,7 @@ def validate(declared: Sequence[Node], facts: TableFacts, subs: Sequence[SubTopo
 
 
 def _outside_topics(declared: Sequence[Node]) -> None:
-    """DataFrames, tables and sinks have topics of their own."""
+    """DataFrames, sources, tables and sinks have topics of their own."""
     steps = list(dict.fromkeys(declared))
     outside = [node for node in steps if node.outside is not None]
     for node in outside:
@@ -70,6 +70,8 @@ def _outside_topics(declared: Sequence[Node]) -> None:
 
 
 def _kinds(*two: Node) -> str:
+    if any(isinstance(one.outside, SourceFeed) for one in two):
+        return "DataFrames, sources, tables or sinks"
     are_sinks = [isinstance(one.outside, SinkTarget) for one in two]
     return "sinks" if all(are_sinks) else "DataFrames, tables or sinks" if any(are_sinks) else "DataFrames or tables"
 

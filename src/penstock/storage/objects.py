@@ -76,7 +76,7 @@ class ObjectStorage(Storage):
         self._refs: dict[str, FileRef] = {}
         """The references of files that were just written, until they are requested."""
         try:
-            self._store = _opened(url, seconds)
+            self._store = store_at(url, seconds)
         except obstore.exceptions.BaseError:  # its message contains the whole URL
             raise ConfigError(
                 f"{what} {shown} is no URL that obstore can open; write it like "
@@ -260,7 +260,7 @@ class _Failure:
         return "HTTP error" in self.said and "builder error" not in self.said
 
 
-def _opened(url: str, seconds: float) -> Any:
+def store_at(url: str, seconds: float) -> Any:
     """Return the store of ``obstore``, without its own retries."""
     from obstore.store import from_url
 

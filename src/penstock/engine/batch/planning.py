@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Self
 
@@ -19,9 +19,6 @@ from penstock.log.memory import MemoryLog
 from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology
 from penstock.settings import Settings
-
-PARTITIONS = 8
-"""The default partition count of DataFrames' topics. It is fixed, so that a batch gives the same results anywhere."""
 
 
 def laid_out(
@@ -72,20 +69,6 @@ def _missing(topic: str, sources: Collection[str], log: Log | None) -> ConfigErr
         f"run_batch: the topology reads topic {topic!r}, for which there is no DataFrame, and {where}; {there}. Give "
         f"{{{topic!r}: DataFrame}}, or the log that has it (log=)"
     )
-
-
-def counts_of(topology: Topology, sources: Iterable[str], log: Log | None, count: int | None) -> dict[str, int]:
-    """Return the partition counts of the DataFrames' topics: those of the log's topics that they are joined with."""
-    counts = dict.fromkeys(sources, count or PARTITIONS)
-    for copartition in topology.copartitions if log is not None and count is None else ():
-        assert log is not None
-        of_log = [
-            log.topic(topic).partitions for topic in copartition.topics if topic not in counts and log.exists(topic)
-        ]
-        for topic in copartition.topics:
-            if topic in counts and of_log:
-                counts[topic] = of_log[0]
-    return counts
 
 
 def in_order(layout: Layout, through: Container[str]) -> Iterator[tuple[SubTopology, ...]]:

@@ -23,12 +23,13 @@ from penstock.engine.batch.arguments import (
 from penstock.engine.batch.attempt import Job
 from penstock.engine.batch.committed import BatchCommit
 from penstock.engine.batch.names import BatchName
-from penstock.engine.batch.planning import Plan, counts_of
+from penstock.engine.batch.planning import Plan
 from penstock.engine.batch.result import BatchResult, quiet
 from penstock.engine.batch.stages import SparkStages
 from penstock.engine.running.arguments import check_folders, settings_of
 from penstock.engine.running.child_queries import ChildQueries
 from penstock.engine.running.start import children_of
+from penstock.engine.shared.counts import counts_of
 from penstock.engine.shared.work import TaskDone
 from penstock.engine.spark.private import is_classic
 from penstock.engine.spark.session import work_with_this_python

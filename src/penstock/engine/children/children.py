@@ -8,13 +8,13 @@ import re
 import threading
 from typing import Any
 
-from penstock.engine.batch.planning import counts_of
 from penstock.engine.children.jdbc import DatabaseSink
 from penstock.engine.children.query import Query
 from penstock.engine.children.sink import MergingSink, SinkQuery
 from penstock.engine.children.source import SourceQuery
 from penstock.engine.running.child_queries import ChildQueries
 from penstock.engine.shared.children import FAILED, RUNNING, Child, ChildNotes
+from penstock.engine.shared.counts import counts_of
 from penstock.engine.spark import private
 from penstock.engine.spark.job import is_alive, is_local
 from penstock.engine.spark.log_option import option_of, place_of

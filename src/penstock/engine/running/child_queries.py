@@ -1,10 +1,10 @@
-"""The interface of the queries and sinks that belong to an application. ``engine/children`` and ``engine/sinks``, above
-this folder, are two parts of them.
+"""The interface of the queries, sources and sinks that belong to an application. ``engine/children``,
+``engine/sources`` and ``engine/sinks``, above this folder, are three parts of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.engine.shared.children import Child
@@ -12,7 +12,7 @@ from penstock.storage.base import Storage
 
 
 class ChildQueries:
-    """All queries and sinks of an application.
+    """All queries, sources and sinks of an application.
 
     Args:
         parts: those of each kind; none, in an application that has none.
@@ -20,6 +20,8 @@ class ChildQueries:
 
     on_failure: Callable[[], None] = staticmethod(lambda: None)
     """Called from another thread when a query has failed."""
+    committed: Callable[[], Mapping[str, Sequence[int]]] = staticmethod(dict)
+    """Gives the offsets up to which the application has read its topics."""
     needs_session = False
     """Whether they run on Spark."""
     _parts: Sequence[ChildQueries] = ()
@@ -45,7 +47,7 @@ class ChildQueries:
     def begin(self, session: Any, storage: Storage, is_available_now: bool) -> None:
         """Start them."""
         for part in self._parts:
-            part.on_failure = self.on_failure
+            part.on_failure, part.committed = self.on_failure, self.committed
             part.begin(session, storage, is_available_now)
 
     def holds(self) -> bool:
@@ -53,7 +55,7 @@ class ChildQueries:
         return any(part.holds() for part in self._parts)
 
     def bring_in(self) -> None:
-        """Bring all existing rows into the topics, in a program that ends with its input."""
+        """Bring all existing rows and records into the topics, in a program that ends with its input."""
         for part in self._parts:
             part.bring_in()
 
@@ -68,7 +70,7 @@ class ChildQueries:
             part.check_running()
 
     def process_sources(self) -> None:
-        """Wait until all existing rows are in their topics."""
+        """Wait until all existing rows and records are in their topics."""
         for part in self._parts:
             part.process_sources()
 
@@ -78,7 +80,7 @@ class ChildQueries:
             part.process_sinks()
 
     def stop_sources(self) -> None:
-        """Stop the queries that bring rows in."""
+        """Stop the queries and sources that bring rows and records in."""
         for part in self._parts:
             part.stop_sources()
 

@@ -154,7 +154,7 @@ def _tell(choice: Choice, application_id: str, on_engine: Callable[[str], None] 
 
 
 def children_of(topology: Topology, application_id: str, settings: Settings, log: Log) -> ChildQueries:
-    """Return the queries of DataFrames and tables, and the sinks.
+    """Return the queries of DataFrames and tables, the sources, and the sinks.
 
     Args:
         topology: with the topics that the application owns.
@@ -170,6 +170,10 @@ def children_of(topology: Topology, application_id: str, settings: Settings, log
 
         checkpoint = settings.checkpoint or str(settings.state_dir and settings.state_dir / "checkpoint")
         found.append(Children(topology, application_id, settings, log, checkpoint))
+    if topology.feeds:
+        from penstock.engine.sources.sources import Sources
+
+        found.append(Sources(topology, application_id, log))
     if topology.sinks:
         from penstock.engine.sinks.sinks import Sinks
 

@@ -104,7 +104,7 @@ class Streams(QueryableStreams):
             self._loop = self._commit_loop(trigger)
             self._slots.on_lost = self._lost_slot
             if self._children.now():
-                self._children.on_failure = self._loop.wake
+                self._children.on_failure, self._children.committed = self._loop.wake, self.offsets
                 self._children.begin(
                     self._session_of_children, self._coordinator.opened.storage, trigger == AVAILABLE_NOW
                 )

@@ -1,4 +1,4 @@
-"""The state of the Spark queries and of the sinks of a program, which views read in the checkpoint.
+"""The state of the Spark queries, the sources and the sinks of a program, which views read in the checkpoint.
 
 Each is one small file, whose name is the time at which it was written. A program writes it when a query begins, fails
 or ends, and every few seconds while rows come.
@@ -16,7 +16,7 @@ from penstock.errors import CorruptDataError, PenstockError
 from penstock.storage.base import Storage, number_in, seal, unseal
 from penstock.values.times import wall_clock_ms
 
-CHILDREN, SINKS = "children", "children-sinks"
+CHILDREN, SINKS, SOURCES = "children", "children-sinks", "children-sources"
 
 RUNNING, FAILED, ENDED = "running", "failed", "ended"
 
@@ -25,7 +25,7 @@ _SECONDS = 2.0
 
 
 class Child(msgspec.Struct, frozen=True, kw_only=True):
-    """A query of Spark that brings rows of a DataFrame in, or takes results out into a table; or a sink.
+    """A query of Spark that brings rows of a DataFrame in, or takes results out into a table; or a source or a sink.
 
     Attributes:
         name: its name in the program.
@@ -37,7 +37,8 @@ class Child(msgspec.Struct, frozen=True, kw_only=True):
         error: why it has failed, or why it is tried again.
         sink: the sink that it writes, for people; empty for a query.
         behind: how many records the sink lacked last.
-        told: warnings about the sink, for people.
+        told: warnings about the source or the sink, for people.
+        source: the source that brings records in, for people; empty for a query and for a sink.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Child(msgspec.Struct, frozen=True, kw_only=True):
     sink: str = ""
     behind: int = 0
     told: tuple[str, ...] = ()
+    source: str = ""
 
     @property
     def says(self) -> str:
@@ -59,6 +61,10 @@ class Child(msgspec.Struct, frozen=True, kw_only=True):
             told = "".join(f"; {one}" for one in self.told)
             error = self.error and f": {self.error}"
             return f"{self.topic} -> {self.sink}: {self.state}, {self.rows:,} rows{lacks}{error}{told}"
+        if self.source:
+            told = "".join(f"; {one}" for one in self.told)
+            error = self.error and f": {self.error}"
+            return f"{self.source} -> {self.topic}: {self.state}, {self.rows:,} records{error}{told}"
         way = f"{self.topic} -> table {self.table}" if self.table else f"DataFrame {self.name} -> {self.topic}"
         done = f"batch {self.batch:,}, {self.rows:,} rows" if self.batch >= 0 else "nothing yet"
         return f"{way}: {self.state}, {done}{self.error and f': {self.error}'}"
@@ -77,7 +83,7 @@ class ChildNotes:
 
     Args:
         storage: that of the checkpoint.
-        folder: where in it: ``CHILDREN`` or ``SINKS``.
+        folder: where in it: ``CHILDREN``, ``SOURCES`` or ``SINKS``.
     """
 
     def __init__(self, storage: Storage, folder: str = CHILDREN):
@@ -106,8 +112,8 @@ class ChildNotes:
 
 
 def children_of(storage: Storage) -> tuple[Child, ...]:
-    """The queries and sinks of the program of a checkpoint, as it wrote them down last; none where it has none."""
-    return tuple(one for folder in (CHILDREN, SINKS) for one in _newest(storage, folder))
+    """The queries, sources and sinks of a checkpoint's program, as it wrote them down last; none where it has none."""
+    return tuple(one for folder in (CHILDREN, SOURCES, SINKS) for one in _newest(storage, folder))
 
 
 def _newest(storage: Storage, folder: str) -> tuple[Child, ...]:

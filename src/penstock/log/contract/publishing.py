@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
-from penstock.log.contract.writer import Segment
+from penstock.log.contract.writer import LastAppend, Segment
 from penstock.log.records import Records
 from penstock.storage.base import Storage
 
@@ -48,6 +48,15 @@ class Publishing(ABC):
     @abstractmethod
     def last_sequence(self, topic: str, producer: str) -> int:
         """Return the number of a producer's last append to a topic; -1 if it has made none."""
+
+    @abstractmethod
+    def last_append(self, topic: str, producer: str) -> LastAppend:
+        """Return the number of a producer's last append to a topic, with its note."""
+
+    @property
+    def forgets_appends(self) -> bool:
+        """Whether ``last_append`` may forget the append of a producer that was still for days."""
+        return False
 
     def last_published(self, producer: str) -> int | None:
         """Return a producer's last numbered append to any topic; None if a commit is always in its topics."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -14,6 +14,17 @@ from penstock.errors import RefusedRecordError, TopicNotFoundError
 from penstock.log.records import Records
 from penstock.storage.base import FileRef
 from penstock.values.decoding import from_msgpack
+
+LONGEST_NOTE = 3_000
+"""How many bytes the note of an append may have: Kafka allows 4,096 for the metadata of an offset, with what is around
+it."""
+
+
+class LastAppend(NamedTuple):
+    """The newest append of a producer."""
+
+    sequence: int = -1
+    note: str = ""
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True):
@@ -67,11 +78,16 @@ class Writer(ABC):
         return {}
 
     @abstractmethod
-    def append(self, topic: str, segments: Sequence[Segment], producer: str = "", sequence: int = -1) -> bool:
+    def append(
+        self, topic: str, segments: Sequence[Segment], producer: str = "", sequence: int = -1, note: str = ""
+    ) -> bool:
         """Make segments visible, all at once.
 
         A producer that numbers its appends can repeat one safely: if an append with this or a later number of the same
         producer exists already, this does nothing and returns False.
+
+        Args:
+            note: a text of at most ``LONGEST_NOTE`` bytes that is kept with the number, see ``last_append``.
 
         Raises:
             TopicNotFoundError: the topic does not exist, or is no longer the one that the segments were written for.

@@ -22,7 +22,7 @@ from penstock.files.locations import folder
 from penstock.log.base import Log
 from penstock.log.contract.reader import TopicStats, check_start, reach
 from penstock.log.contract.topics import TopicInfo, check_partition_count, check_topic, check_trim
-from penstock.log.contract.writer import Segment
+from penstock.log.contract.writer import LastAppend, Segment
 from penstock.log.file import upkeep
 from penstock.log.file.segments import FileSegmentWriter
 from penstock.log.file.state import GROWN, MAX_PRODUCERS, Entry, Grow, Retention, TopicState
@@ -226,14 +226,16 @@ class FileLog(Log):
     def writer(self, topic: str, name: str) -> AbstractContextManager[FileSegmentWriter]:
         return self._topic(topic).writer(name)
 
-    def append(self, topic: str, segments: Sequence[Segment], producer: str = "", sequence: int = -1) -> bool:
+    def append(
+        self, topic: str, segments: Sequence[Segment], producer: str = "", sequence: int = -1, note: str = ""
+    ) -> bool:
         found = self._topic(topic)
 
         def entry_for(state: TopicState) -> Entry | None:
             if producer and state.producers.get(producer, -1) >= sequence:
                 return None
             found.check_written(segments)
-            return Entry(state.place(list(segments)), producer, sequence)
+            return Entry(state.place(list(segments)), producer, sequence, note=note)
 
         appended = upkeep.add(found, entry_for) is not None
         if appended:
@@ -246,6 +248,10 @@ class FileLog(Log):
 
     def last_sequence(self, topic: str, producer: str) -> int:
         return self._topic(topic).fresh().producers.get(producer, -1)
+
+    def last_append(self, topic: str, producer: str) -> LastAppend:
+        state = self._topic(topic).fresh()
+        return LastAppend(state.producers.get(producer, -1), state.notes.get(producer, ""))
 
     def lacks(self, topic: str, producer: str, sequence: int) -> bool:
         producers = self._topic(topic).fresh().producers

@@ -119,6 +119,8 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     """The id of the topic."""
     number: int = -1
     """The number of the entry; -1 in entries of earlier releases."""
+    note: str = ""
+    """The producer's note with its number."""
 
     def __post_init__(self) -> None:
         for name in (*self.gone, *self.gone_nodes):
@@ -152,6 +154,8 @@ class TopicState(msgspec.Struct):
     version: int = 1
     topic: str = ""
     """The id of the topic."""
+    notes: dict[str, str] = {}
+    """The notes of producers that write some, with the numbers of their last appends."""
 
     @property
     def made_with(self) -> int:
@@ -214,11 +218,19 @@ class TopicState(msgspec.Struct):
         if entry.producer:
             self.producers.pop(entry.producer, None)
             self.producers[entry.producer] = entry.sequence
+            self._note(entry.producer, entry.note)
             while len(self.producers) > MAX_PRODUCERS:
-                del self.producers[next(iter(self.producers))]
+                oldest = next(iter(self.producers))
+                del self.producers[oldest]
+                self._note(oldest, "")
         self.recent.append(checksum)
         del self.recent[:-RECENT]
         self.next += 1
+
+    def _note(self, producer: str, note: str) -> None:
+        """Replace the note of a producer."""
+        others = {name: kept for name, kept in self.notes.items() if name != producer}
+        self.notes = others | ({producer: note} if note else {})
 
     def _check(self, entry: Entry) -> None:
         ends = list(self.ends)

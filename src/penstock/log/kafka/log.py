@@ -25,7 +25,7 @@ from penstock.log.cluster import Kafka
 from penstock.log.contract.publishing import Judged
 from penstock.log.contract.reader import check_start
 from penstock.log.contract.topics import TopicInfo, check_topic, check_trim
-from penstock.log.contract.writer import Segment, removed_meanwhile
+from penstock.log.contract.writer import LastAppend, Segment, removed_meanwhile
 from penstock.log.kafka.client import Clients
 from penstock.log.kafka.judging import Judging
 from penstock.log.kafka.limits import Limits, refused
@@ -233,7 +233,9 @@ class KafkaLog(Log):
             self._limits[topic] = asked, found
         return found
 
-    def append(self, topic: str, segments: Sequence[Segment], producer: str = "", sequence: int = -1) -> bool:
+    def append(
+        self, topic: str, segments: Sequence[Segment], producer: str = "", sequence: int = -1, note: str = ""
+    ) -> bool:
         found = self._topics.describe([topic])[topic]
         commit = self._open
         publisher = self._publisher(producer) if commit is None else commit.publisher
@@ -247,8 +249,8 @@ class KafkaLog(Log):
             commit.sinks[topic] = segments
             return True
         number = sequence if producer else publisher.last + 1
-        self._publish(publisher, number, {topic: segments}, {(topic, 0): sequence + 1} if producer else {})
-        return True
+        self._publish(publisher, number, {topic: segments}, {(topic, 0): sequence + 1} if producer else {}, note)
+        return publisher.said == note  # else another process was faster with this number
 
     @contextmanager
     def publishing(self, producer: str, sequence: int, offsets: Offsets, known: int | None = None) -> Iterator[None]:
@@ -359,9 +361,10 @@ class KafkaLog(Log):
         number: int,
         sinks: Mapping[str, Sequence[Segment]],
         offsets: Mapping[tuple[str, int], int],
+        said: str = "",
     ) -> None:
         files = {segment.file.name for segments in sinks.values() for segment in segments}
-        publisher.publish(number, _pieces(self._outbox, sinks), offsets, self._largest_batch(sinks))
+        publisher.publish(number, _pieces(self._outbox, sinks), offsets, self._largest_batch(sinks), said)
         self._unseen.update(topic for topic, segments in sinks.items() if segments)
         if publisher.who and not self._has_published:
             self._outbox.create(_PUBLISHED, b"")
@@ -402,6 +405,17 @@ class KafkaLog(Log):
                 f"--delete --group {self._group}) to write all results again after the present ones"
             )
         return last_of(notes, producer)
+
+    def last_append(self, topic: str, producer: str) -> LastAppend:
+        publisher = self._publisher(producer)
+        publisher.close()  # the next one ends whatever transaction is open, so the answer is final
+        publisher.open(_USUAL_LIMIT)
+        return LastAppend(publisher.last, publisher.said)
+
+    @property
+    def forgets_appends(self) -> bool:
+        """Kafka forgets the offsets of a group that was still for a week (``offsets.retention.minutes``)."""
+        return True
 
     def sweep(self, topic: str, is_meant: Callable[[str], bool]) -> None:
         """Remove files of the outbox with such names, whichever topic they are for."""

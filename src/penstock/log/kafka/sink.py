@@ -63,12 +63,14 @@ Piece = tuple[str, int, Records]
 """A topic, a partition, and records for it."""
 
 
-class Note(msgspec.Struct, frozen=True):
+class Note(msgspec.Struct, frozen=True, omit_defaults=True):
     """The content of the metadata of a group's offsets."""
 
     penstock: str
     """The committer: the identity of a checkpoint, or the name of a producer."""
     commit: int
+    said: str = ""
+    """A text that a producer keeps with the number."""
 
 
 Found = dict[tuple[str, int], tuple[int, Note | None]]
@@ -117,7 +119,13 @@ class Notes:
 
 def last_of(notes: Found, who: str) -> int:
     """Return the number of a committer's last commit; -1 if it has made none."""
-    return max((note.commit for _, note in notes.values() if note and note.penstock == who), default=-1)
+    return last_note_of(notes, who).commit
+
+
+def last_note_of(notes: Found, who: str) -> Note:
+    """Return the note of a committer's last commit; one with the number -1 if it has made none."""
+    own = (note for _, note in notes.values() if note and note.penstock == who)
+    return max(own, key=lambda note: note.commit, default=Note(who, -1))
 
 
 def _note(text: str | None) -> Note | None:
@@ -151,13 +159,20 @@ class Publisher:
         self._acknowledged = 0.0
         self.last = -1
         """The number of the last commit that is in Kafka."""
+        self.said = ""
+        """The text that was kept with it."""
 
     def open(self, largest_batch: int) -> None:
         """Fence the previous program, and find the number of the last commit; retried until it is known."""
         self._until_done("take the application over", lambda: self._opened(largest_batch))
 
     def publish(
-        self, number: int, pieces: Callable[[], Iterable[Piece]], offsets: Mapping[tuple[str, int], int], largest: int
+        self,
+        number: int,
+        pieces: Callable[[], Iterable[Piece]],
+        offsets: Mapping[tuple[str, int], int],
+        largest: int,
+        said: str = "",
     ) -> bool:
         """Bring a commit to Kafka. Return False if it is there already.
 
@@ -165,6 +180,7 @@ class Publisher:
             pieces: returns its records, from the first one on, at each call.
             offsets: the offsets up to which partitions are read.
             largest: the most bytes of a batch in all of the topics.
+            said: a text to keep with the number.
 
         Raises:
             LogError: Kafka refuses it, or is out of reach.
@@ -174,7 +190,7 @@ class Publisher:
             self._opened(largest)
             if self.last >= number:
                 return False
-            self._transact(number, pieces(), offsets)
+            self._transact(number, pieces(), offsets, said)
             return True
 
         return bool(self._until_done(f"publish commit {number}", attempt, self._way_out))
@@ -250,16 +266,17 @@ class Publisher:
         if self.who:
             notes = Notes(self._clients, self._group).read()
             self._sent = {place: offset for place, (offset, _) in notes.items()}
-            self._found(last_of(notes, self.who))
+            self._found(last_note_of(notes, self.who))
             self._member = self._member or self._membership()
         self._producer, self._batch = producer, largest_batch
 
-    def _found(self, last: int) -> None:
+    def _found(self, note: Note) -> None:
         """Note the last commit in Kafka. Raise ``CommitError`` if Kafka had acknowledged a later one."""
+        last = note.commit
         is_forgotten = last < 0 and time.monotonic() - self._acknowledged > _REMEMBERED_SECONDS
         if last < self.last and not is_forgotten:
             raise self._lost(self.last, last)
-        self.last = last
+        self.last, self.said = last, note.said
 
     def _lost(self, number: int, last: int) -> CommitError:
         return CommitError(
@@ -314,10 +331,12 @@ class Publisher:
     def _consumer(self) -> Any:
         return self._clients.make(Consumer, {"group.id": self._group, "enable.auto.commit": "false"})
 
-    def _transact(self, number: int, pieces: Iterable[Piece], offsets: Mapping[tuple[str, int], int]) -> None:
+    def _transact(
+        self, number: int, pieces: Iterable[Piece], offsets: Mapping[tuple[str, int], int], said: str
+    ) -> None:
         producer = self._producer
         moved = {place: offset for place, offset in offsets.items() if self._sent.get(place) != offset}
-        note = msgspec.json.encode(Note(self.who, number)).decode()
+        note = msgspec.json.encode(Note(self.who, number, said)).decode()
         noted = [TopicPartition(*place, offset, metadata=note) for place, offset in (moved or _any_of(offsets)).items()]
         crash_point("before-transaction")
         if not self._in_transactions:
@@ -340,7 +359,7 @@ class Publisher:
                 raise
         crash_point("after-transaction")
         self._sent |= moved
-        self.last, self._acknowledged = number, time.monotonic()
+        self.last, self.said, self._acknowledged = number, said, time.monotonic()
 
     def _send(self, topic: str, partition: int, records: Records) -> None:
         is_much = len(records) >= _MUCH and records.headers is None

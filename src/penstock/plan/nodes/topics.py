@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.plan.columns import BOTH, NEITHER, Columns
-from penstock.plan.dataframes import FrameSource, SinkTarget, TableTarget
+from penstock.plan.dataframes import FrameSource, SinkTarget, SourceFeed, TableTarget
 from penstock.plan.functions import UserFunction
 from penstock.plan.kept import Kept, KeptAsDescribed
 from penstock.plan.node import Node, Part, Stores, StoreSpec
@@ -27,7 +27,7 @@ class StreamSource(Node):
     pattern: str | None = None
     """A regular expression for whole topic names. The topics that match at the start are in ``topics``; those that
     appear later are added while the application runs."""
-    outside: FrameSource | None = None
+    outside: FrameSource | SourceFeed | None = None
 
     is_source: ClassVar[bool] = True
     makes_one: ClassVar[bool] = True

@@ -1,0 +1,154 @@
+"""``StreamsBuilder.source``: what is said of a source, checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, overload
+
+from penstock.dsl.global_sources import GlobalSources
+from penstock.dsl.graph import K, V
+from penstock.dsl.kstream import KStream
+from penstock.errors import TopologyError
+from penstock.messages import show
+from penstock.plan import names, nodes
+from penstock.plan.dataframes import SourceFeed
+from penstock.plan.defaults import DEFAULT_KEY, DEFAULT_VALUE
+from penstock.plan.functions import caller
+from penstock.plan.names import check_name
+from penstock.plan.timestamps import Timestamp, timestamp_of
+from penstock.serdes import of
+from penstock.values.durations import Duration, to_ms
+from penstock.values.offset_reset import AutoOffsetReset
+
+if TYPE_CHECKING:
+    from penstock.sources import Source
+
+MAX_AHEAD = 1_000_000
+RETRY_FOR: Duration = "5 minutes"
+
+
+class OwnSources(GlobalSources):
+    """The sources of one's own, and what is of whole topics; users have a ``StreamsBuilder``."""
+
+    @overload
+    def source(
+        self,
+        source: Source,
+        name: str,
+        key: type[K],
+        value: type[V],
+        timestamp: Timestamp | None = None,
+        timestamp_unit: str | None = None,
+        *,
+        partitions: int | None = None,
+        max_ahead: int = MAX_AHEAD,
+        retry_for: Duration = RETRY_FOR,
+    ) -> KStream[K, V]: ...
+
+    @overload
+    def source(
+        self,
+        source: Source,
+        name: str,
+        key: None = None,
+        *,
+        value: type[V],
+        timestamp: Timestamp | None = None,
+        timestamp_unit: str | None = None,
+        partitions: int | None = None,
+        max_ahead: int = MAX_AHEAD,
+        retry_for: Duration = RETRY_FOR,
+    ) -> KStream[str, V]: ...
+
+    @overload
+    def source(
+        self,
+        source: Source,
+        name: str,
+        key: Any = None,
+        value: Any = None,
+        timestamp: Timestamp | None = None,
+        timestamp_unit: str | None = None,
+        *,
+        partitions: int | None = None,
+        max_ahead: int = MAX_AHEAD,
+        retry_for: Duration = RETRY_FOR,
+    ) -> KStream[Any, Any]: ...
+
+    def source(
+        self,
+        source: Source,
+        name: str,
+        key: Any = None,
+        value: Any = None,
+        timestamp: Timestamp | None = None,
+        timestamp_unit: str | None = None,
+        *,
+        partitions: int | None = None,
+        max_ahead: int = MAX_AHEAD,
+        retry_for: Duration = RETRY_FOR,
+    ) -> KStream[Any, Any]:
+        """The records of a source outside of Penstock as a stream: files, a database, requests. Each comes once.
+
+        A thread of the program reads the source, and appends its records to a topic of the program,
+        ``<application id>-<name>-source``. The offset behind them is part of the append (docs/sources.md).
+
+        Args:
+            source: one of ``penstock.sources``, or your own.
+            name: names the topic and the progress. Keep it when the program changes.
+            key: the type of the keys, as in ``stream``.
+            value: the type of the values, as in ``stream``.
+            timestamp: the time of a record, as in ``stream``; by default the time that the source gives, or that of
+                its arrival.
+            timestamp_unit: the unit of the numbers in the field ``timestamp``, as in ``stream``.
+            partitions: how many partitions the topic gets; by default 8, or as many as the topics have with which it
+                is joined.
+            max_ahead: the source waits while the program lacks more than so many of its records.
+            retry_for: how long a failing source is tried again before the program ends.
+
+        Raises:
+            TopologyError: an argument cannot be meant.
+
+        >>> from penstock import StreamsBuilder
+        >>> from penstock.sources import FileSource
+        >>> builder = StreamsBuilder()
+        >>> orders = builder.source(FileSource("orders", key="customer"), "orders", key=str, value=dict)
+        >>> orders.group_by_key().count("counts").to_stream().to("counts")
+        """
+        at = f"source at {caller()}"
+        _check(at, source, partitions, max_ahead)
+        for node in self._graph.declared:
+            if isinstance(node.outside, SourceFeed) and node.outside.name == name:
+                raise TopologyError(f"{at}: {name!r} is the name of the source at {node.where}; give one another name")
+        values = DEFAULT_VALUE if value is None else of(value, "value")
+        feed = SourceFeed(
+            name=check_name(name),
+            partitions=partitions,
+            max_ahead=max_ahead,
+            retry_ms=to_ms(retry_for, "source: retry_for"),
+            where=caller(),
+            shown=str(getattr(source, "shown", type(source).__name__)),
+            source=source,
+        )
+        node = nodes.StreamSource(
+            name=self._graph.names.node(names.SOURCE, name),
+            where=caller(),
+            topics=(name,),
+            key=DEFAULT_KEY if key is None else of(key, "key"),
+            value=values,
+            timestamp=timestamp_of(timestamp, values, timestamp_unit),
+            offset_reset=AutoOffsetReset.earliest(),  # whatever the settings say: what came in is to be read
+            outside=feed,
+        )
+        return KStream(self._graph, self._graph.add(node), node.key, node.value)
+
+
+def _check(at: str, source: Any, partitions: Any, max_ahead: Any) -> None:
+    if isinstance(source, type) or not callable(getattr(source, "open", None)) or hasattr(source, "write"):
+        hint = f"; call it: {source.__name__}(...)" if isinstance(source, type) else ""
+        raise TopologyError(
+            f"{at}: a source has a method open(context), as penstock.sources.Source says; got {show(source)}{hint}"
+        )
+    if partitions is not None and (type(partitions) is not int or partitions < 1):
+        raise TopologyError(f"{at}: partitions is a number from 1 on; got {show(partitions)}")
+    if type(max_ahead) is not int or max_ahead < 1:
+        raise TopologyError(f"{at}: max_ahead is a number of records from 1 on; got {show(max_ahead)}")

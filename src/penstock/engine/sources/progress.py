@@ -1,0 +1,75 @@
+"""Notes in the checkpoint about how far a source is: one small file for each source, replaced by the next one.
+
+The log says itself which batch it got last, and the offset behind it. The note tells whether there was a later one,
+so that the log was restored from an older copy. A log may also forget what it said: Kafka does when nothing has come
+for a week. Then the note is what is left.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+
+import msgspec
+
+from penstock.errors import CorruptDataError
+from penstock.storage.base import Storage, number_in, seal, unseal
+from penstock.values.times import wall_clock_ms
+
+_SECONDS = 2.0
+"""How often notes are written that nothing depends on."""
+
+
+class Noted(msgspec.Struct, frozen=True):
+    """How far a source was.
+
+    Attributes:
+        topic: the id of its topic.
+        sequence: the number of a batch.
+        note: what the log got with it.
+        is_planned: whether that batch may not have arrived.
+    """
+
+    topic: str
+    sequence: int
+    note: str
+    is_planned: bool = False
+
+
+class SourceNotes:
+    """The note about one source.
+
+    Args:
+        storage: that of the checkpoint.
+        name: the source's.
+    """
+
+    def __init__(self, storage: Storage, name: str):
+        self._storage = storage
+        self._folder = f"sources/{name}/progress"
+        self._written_at = float("-inf")
+        self._files = sorted(one for one in storage.list(self._folder) if number_in(one) is not None)
+        self.noted = self._written = self._read()
+
+    def _read(self) -> Noted | None:
+        for file in reversed(self._files):
+            with suppress(FileNotFoundError, CorruptDataError):
+                return unseal(self._storage.read(file), Noted, f"{self._storage.shown}/{file}")
+        return None
+
+    def note(self, noted: Noted, at_once: bool = False) -> None:
+        """Replace the note; write it at once, or within seconds."""
+        self.noted = noted
+        if at_once or time.monotonic() - self._written_at >= _SECONDS:
+            self.write()
+
+    def write(self) -> None:
+        """Write down what is new."""
+        if self.noted is None or self.noted == self._written:
+            return
+        last = number_in(self._files[-1]) if self._files else None
+        name = f"{self._folder}/{max(wall_clock_ms(), (last or 0) + 1):016d}.json"
+        self._storage.create(name, seal(self.noted))
+        for file in self._files:
+            self._storage.delete(file)
+        self._files, self._written, self._written_at = [name], self.noted, time.monotonic()

@@ -1,0 +1,218 @@
+"""The thread of one source: it reads batches, holds back while the program is behind, and tries again what failed."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from typing import Any
+
+from msgspec.structs import replace
+
+from penstock.engine.shared.children import ENDED, FAILED, RUNNING, Child
+from penstock.engine.sources.feed import Feed, OvertakenError
+from penstock.engine.sources.progress import SourceNotes
+from penstock.errors import ConfigError, CorruptDataError, PenstockError, SourceError, TopicNotFoundError
+from penstock.log.base import Log
+from penstock.log.open import opened
+from penstock.log.records import Records
+from penstock.plan.dataframes import SourceFeed
+from penstock.serdes import Serde
+from penstock.sources.protocol import SourceContext
+from penstock.storage.base import Storage
+from penstock.values.masking import MASK, masked
+
+_log = logging.getLogger(__name__)
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
+"""Seconds before a failed source is tried again: twice as long each time."""
+
+_LASTING = (SourceError, ConfigError, CorruptDataError, TopicNotFoundError)
+"""Errors that no retry mends."""
+
+_HELD_SECONDS = 0.1
+"""How soon a source that is held back looks again how far the program is."""
+
+_LOOKS = 8
+"""How often within ``max_ahead`` records it looks."""
+
+_LONGEST_TEXT = 600
+
+
+class SourceThread:
+    """Brings the records of a source into its topic.
+
+    Args:
+        types: those of keys and values.
+        log: the application's; the thread opens it again for itself.
+    """
+
+    def __init__(self, application_id: str, feed: SourceFeed, topic: str, types: tuple[Serde, Serde], log: Log):
+        self.child = Child(name=feed.name, topic=topic, source=feed.shown)
+        self.on_change: Callable[[], None] = lambda: None
+        """Called from the thread when records came in, or it has failed for good."""
+        self.committed: Callable[[], Mapping[str, Sequence[int]]] = dict
+        """Gives the offsets up to which the program has read its topics."""
+        self.failure: SourceError | None = None
+        """The error that ended it."""
+        self.is_told = False
+        """Whether that was raised already."""
+        self._application_id = application_id
+        self._feed = feed
+        self._topic = topic
+        self._types = types
+        self._log = log
+        self._storage: Storage | None = None
+        self._holds_back = True
+        self._stop = threading.Event()
+        self._wake = threading.Event()
+        self._news = threading.Condition()
+        self._asked = self._answered = 0
+        """How often somebody asked whether all is read, and how many of them have their answer."""
+        self._unseen = 0
+        """How many records came in since it looked last how far the program is."""
+        self._is_held = False
+        self._thread: threading.Thread | None = None
+
+    # --- from other threads ------------------------------------------------------------------------------------------
+
+    def begin(self, storage: Storage, holds_back: bool = True) -> None:
+        """Start it, or start it again after a failure.
+
+        Args:
+            holds_back: whether it waits while the program is far behind.
+        """
+        self._storage, self.failure, self.is_told, self._holds_back = storage, None, False, holds_back
+        self.child = replace(self.child, state=RUNNING, error="")
+        self._thread = threading.Thread(target=self._run, name=f"penstock source {self._feed.name}", daemon=True)
+        self._thread.start()
+
+    def wait_until_read(self, is_stopping: Callable[[], bool]) -> None:
+        """Wait until what is there now is in the topic, the source has failed, or it is stopped."""
+        with self._news:
+            self._asked += 1
+            mine = self._asked
+        self._wake.set()
+        with self._news:
+            while self._answered < mine and self.failure is None and not is_stopping() and not self._stop.is_set():
+                self._news.wait(0.1)
+
+    def stop(self) -> None:
+        """Stop it behind the batch that it brings in."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        if self.child.state == RUNNING:
+            self.child = replace(self.child, state=ENDED)
+
+    # --- the thread --------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        pause, failed_at = _FIRST_PAUSE, None
+        while not self._stop.is_set():
+            batch = self.child.batch
+            try:
+                with opened(self._log.place or self._log) as log:
+                    self._work(log)
+                return
+            except OvertakenError as error:
+                _log.warning("source %r: %s; it continues behind that", self._feed.name, error)
+            except Exception as error:
+                now = time.monotonic()
+                if failed_at is None or self.child.batch != batch:  # it went on meanwhile
+                    pause, failed_at = _FIRST_PAUSE, now
+                said = self._plainly(error)
+                has_ended = isinstance(error, _LASTING) or (now - failed_at) * 1000 >= self._feed.retry_ms
+                self._tell(replace(self.child, error=said, state=FAILED if has_ended else RUNNING))
+                if has_ended:
+                    self._end(said)
+                    return
+                _log.warning("source %r failed and is tried again in %.1f s: %s", self._feed.name, pause, said)
+            self._stop.wait(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _end(self, said: str) -> None:
+        self.failure = SourceError(
+            f"application {self._application_id!r} stopped because its source {self._feed.name!r} "
+            f"({self._feed.shown}, source at {self._feed.where}) failed: {said}. Everything that it brought in is "
+            f"safe, in topic {self._topic!r}. Fix the cause and start again: the source continues there, each record "
+            "once"
+        )
+        with self._news:
+            self._news.notify_all()
+        self.on_change()
+
+    def _plainly(self, error: Exception) -> str:
+        text = str(error) if isinstance(error, PenstockError) else f"{type(error).__name__}: {error}"
+        for secret in getattr(self._feed.source, "secrets", ()):
+            text = text.replace(secret, MASK) if secret else text
+        return masked(" ".join(text.split()))[:_LONGEST_TEXT].rstrip(". ")
+
+    def _tell(self, child: Child) -> None:
+        with self._news:
+            self.child = child
+            self._news.notify_all()
+
+    def _work(self, log: Log) -> None:
+        assert self._storage is not None
+        notes = SourceNotes(self._storage, self._feed.name)
+        seconds = getattr(self._feed.source, "poll_ms", 1_000) / 1000
+        try:
+            with closing(Feed(self._feed.source, self._context(log), self._topic, log, notes)) as feed:
+                while not self._stop.is_set():
+                    if self._is_far_ahead(log):
+                        self._stop.wait(_HELD_SECONDS)
+                        continue
+                    asked = self._asked
+                    count = feed.step()
+                    if count is not None:
+                        self._brought_in(count)
+                        continue
+                    self._is_all_read(asked)
+                    if self._wake.wait(seconds):
+                        self._wake.clear()
+        finally:
+            with suppress(PenstockError, OSError):
+                notes.write()
+
+    def _brought_in(self, count: int) -> None:
+        self._unseen += count
+        child = self.child
+        self._tell(replace(child, rows=child.rows + count, batch=child.batch + 1, error=""))
+        self.on_change()
+
+    def _is_all_read(self, asked: int) -> None:
+        with self._news:
+            self._answered = asked
+            if self.child.error:
+                self.child = replace(self.child, error="")
+            self._news.notify_all()
+
+    def _is_far_ahead(self, log: Log) -> bool:
+        """Return whether the program lacks so many records that the source waits."""
+        if not self._holds_back or (not self._is_held and self._unseen * _LOOKS < self._feed.max_ahead):
+            return False
+        self._unseen = 0
+        read = self.committed().get(self._topic)
+        ends = log.end_offsets(self._topic) if read is not None else []
+        self._is_held = read is not None and sum(ends) - sum(read) > self._feed.max_ahead
+        return self._is_held
+
+    def _context(self, log: Log) -> SourceContext:
+        def recent(since: int) -> Iterator[Records]:
+            for partition, end in enumerate(log.end_offsets(self._topic)):
+                start = log.offset_at(self._topic, partition, since)
+                if start is not None:
+                    yield from log.read(self._topic, partition, start, end)
+
+        key, value = self._types
+        ids = self._application_id, self._feed.name
+        return SourceContext(*ids, key, value, warn=self._warn, storage=self._storage, recent=recent)
+
+    def _warn(self, said: str) -> None:
+        said = f"source {self._feed.name!r} ({self._feed.shown}): {said}"
+        _log.warning("application %r: %s", self._application_id, said)
+        self.child = replace(self.child, told=(*self.child.told, said)[-3:])

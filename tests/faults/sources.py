@@ -1,0 +1,95 @@
+"""A program whose clicks are files that appear in a folder, counted by user.
+
+python sources.py FOLDER --fill COUNT   put the files in place
+python sources.py FOLDER --bring-in     bring them into the topic of the source, as a thread of a program does
+python sources.py FOLDER --slots        process them in slots of this machine
+python sources.py FOLDER --spark        process them on Spark
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import program
+
+from penstock import StreamsBuilder, Topology, consume
+from penstock.engine.sources.sources import Sources
+from penstock.log.file.log import FileLog
+from penstock.sources import FileSource, SourceBatch, SourceReader
+from penstock.sources.protocol import SourceContext
+from penstock.storage.base import LocalStorage
+
+TOPIC = f"{program.APPLICATION}-clicks-source"
+_FEW = 150
+
+
+class Files(FileSource):
+    """Files in batches of a few lines."""
+
+    def open(self, context: SourceContext) -> SourceReader:
+        reader = super().open(context)
+        read = reader.read
+
+        def few(offset: object, most: int) -> SourceBatch | None:
+            return read(offset, min(most, _FEW))
+
+        reader.read = few  # type: ignore[method-assign]
+        return reader
+
+
+def topology(folder: Path) -> Topology:
+    """The clicks, and how many each user has made."""
+    builder = StreamsBuilder()
+    clicks = builder.source(Files(folder / "lake", key="user"), "clicks", key=str, value=dict, partitions=2)
+    clicks.group_by_key().count("counts").to_stream().to("counts")
+    return builder.build()
+
+
+def fill(folder: Path, count: int) -> None:
+    """Put files of 400 lines in place."""
+    lake = folder / "lake"
+    lake.mkdir(parents=True)
+    (folder / "log").mkdir()
+    for start in range(0, count, 400):
+        rows = [{"user": f"user-{n * n % 37}", "n": n} for n in range(start, min(start + 400, count))]
+        (lake / f"{start:08d}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def bring_in(folder: Path) -> None:
+    """Bring in what is there."""
+    sources = Sources(topology(folder).owned_by(program.APPLICATION), program.APPLICATION, FileLog(folder / "log"))
+    sources.prepare()
+    sources.begin(None, LocalStorage(folder / "state" / "checkpoint"), False)
+    sources.process_sources()
+    sources.stop()
+
+
+def numbers_in(folder: Path) -> list[int]:
+    """The numbers of the clicks in the topic of the source."""
+    return sorted(one.value["n"] for one in consume(TOPIC, key=str, value=dict, log=folder / "log"))
+
+
+def counts_in(folder: Path) -> dict[str, list[int]]:
+    """All counts of each user that the program has put out, in their order."""
+    found: dict[str, list[int]] = {}
+    for one in consume("counts", key=str, value=int, log=folder / "log"):
+        found.setdefault(one.key, []).append(one.value)
+    return found
+
+
+def expected_counts(count: int) -> dict[str, list[int]]:
+    """The counts of each user, one for each click."""
+    users = [f"user-{n * n % 37}" for n in range(count)]
+    return {user: list(range(1, users.count(user) + 1)) for user in users}
+
+
+if __name__ == "__main__":
+    folder, mode, *rest = sys.argv[1:]
+    if mode == "--fill":
+        fill(Path(folder), int(rest[0]))
+    elif mode == "--bring-in":
+        bring_in(Path(folder))
+    else:
+        program.MODES[mode](Path(folder), topology(Path(folder)))

@@ -1,0 +1,50 @@
+"""kill -9 around the append of what a source brings in: the topic has each record once, and each counts once."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import harness
+import pytest
+
+import sources
+from penstock.faults import SOURCE_POINTS
+
+pytestmark = pytest.mark.slow
+
+SCRIPT = Path(sources.__file__)
+COUNT = 2_000
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of files."""
+    return harness.prepared(tmp_path_factory.mktemp("filled"), COUNT, SCRIPT)
+
+
+def copy_of(base: Path, folder: Path) -> Path:
+    shutil.copytree(base / "lake", folder / "lake")
+    return harness.copy_of(base, folder)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_a_crash_at_any_point_of_a_source_loses_nothing_and_doubles_nothing(count: int, filled: Path, tmp_path: Path):
+    folder = copy_of(filled, tmp_path)
+    harness.run_with_crashes_at(folder, "--bring-in", SOURCE_POINTS, count, SCRIPT)
+    assert sources.numbers_in(folder) == list(range(COUNT))
+
+
+def test_a_whole_program_killed_at_any_point_of_a_source_counts_each_record_once(filled: Path, tmp_path: Path):
+    folder = copy_of(filled, tmp_path)
+    harness.run_with_crashes_at(folder, "--slots", SOURCE_POINTS, 2, SCRIPT)
+    assert sources.numbers_in(folder) == list(range(COUNT))
+    assert sources.counts_in(folder) == sources.expected_counts(COUNT)
+
+
+@pytest.mark.parametrize("mode", ["--slots", "--spark"])
+def test_a_program_killed_now_and_then_counts_each_record_once(mode: str, filled: Path, tmp_path: Path):
+    folder = copy_of(filled, tmp_path)
+    harness.run_to_the_end(folder, mode, ["driver", "slot"], kills=4 if mode == "--slots" else 2, seed=7, script=SCRIPT)
+    assert sources.numbers_in(folder) == list(range(COUNT))
+    assert sources.counts_in(folder) == sources.expected_counts(COUNT)
