@@ -61,7 +61,8 @@ LAYERS = {
     "engine/task log plan state storage",
     "engine": "engine/commit engine/evolution engine/operate engine/shared engine/task log plan state storage",
     "engine/spark": "engine/commit engine/running engine/shared engine/shipping engine/slots log plan serdes storage",
-    "engine/batch": "engine engine/commit engine/operate engine/running engine/shared engine/shipping engine/spark "
+    "engine/batch": "engine engine/commit engine/operate engine/running engine/shared engine/shipping engine/sources "
+    "engine/spark "
     "engine/task log ops plan query serdes state state/kinds frames storage",
     "engine/children": "engine/batch engine/running engine/shared engine/shipping engine/spark log plan serdes storage",
     "engine/sources": "engine/running engine/shared log plan serdes sources storage",

@@ -370,6 +370,7 @@ NOT_CALLED = {
     "KGroupedStream.parent_for": "the engine's",
     "KStream.to_spark_table": "takes tables of Spark, see tests/dsl/test_spark_tables.py",
     "KTable.to_spark_table": "takes tables of Spark, see tests/dsl/test_spark_tables.py",
+    "StreamsBuilder.source": "takes sources, see tests/sources/test_threads.py",
     "KStream.to_sink": "takes sinks, see tests/sinks/test_sqlite.py",
     "KTable.to_sink": "takes sinks, see tests/sinks/test_sqlite.py",
     "KStream.to_dataframe": "takes a session of Spark, see tests/spark/test_tables_out.py",

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock import errors, serdes, sinks, testing
+from penstock import errors, serdes, sinks, sources, testing
 from penstock.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs" / "reference").glob("*.md"))
-PACKAGES = (penstock, testing, serdes, sinks)
+PACKAGES = (penstock, testing, serdes, sinks, sources)
 PUBLIC = {f"{package.__name__}.{name}": getattr(package, name) for package in PACKAGES for name in package.__all__}
 
 

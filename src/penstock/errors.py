@@ -17,6 +17,7 @@ PenstockError
 │   └── CorruptDataError   a checksum does not match, or a file is torn or missing
 ├── QueryError             a query of Spark failed that brings rows into a program, or takes results out
 ├── SinkError              a sink failed, or what it has cannot be continued
+├── SourceError            a source failed, or cannot be continued
 ├── StoreError             a state store cannot be opened, read or written
 └── CommitError            a commit did not happen; what was committed before is safe
     ├── AlreadyRunningError   another program runs under this application id on this machine

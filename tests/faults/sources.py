@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 
 import program
@@ -71,18 +72,14 @@ def numbers_in(folder: Path) -> list[int]:
     return sorted(one.value["n"] for one in consume(TOPIC, key=str, value=dict, log=folder / "log"))
 
 
-def counts_in(folder: Path) -> dict[str, list[int]]:
-    """All counts of each user that the program has put out, in their order."""
-    found: dict[str, list[int]] = {}
-    for one in consume("counts", key=str, value=int, log=folder / "log"):
-        found.setdefault(one.key, []).append(one.value)
-    return found
+def counts_in(folder: Path) -> dict[str, int]:
+    """The last count of each user that the program has put out."""
+    return {one.key: one.value for one in consume("counts", key=str, value=int, log=folder / "log")}
 
 
-def expected_counts(count: int) -> dict[str, list[int]]:
-    """The counts of each user, one for each click."""
-    users = [f"user-{n * n % 37}" for n in range(count)]
-    return {user: list(range(1, users.count(user) + 1)) for user in users}
+def expected_counts(count: int) -> dict[str, int]:
+    """How many clicks each user has."""
+    return dict(Counter(f"user-{n * n % 37}" for n in range(count)))
 
 
 if __name__ == "__main__":

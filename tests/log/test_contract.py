@@ -302,6 +302,18 @@ def test_what_was_written_for_a_topic_that_is_gone_goes_into_no_other_one(log: L
         assert (rows(log, "t"), log.last_sequence("t", "app")) == ([(0, b"b", b"2", 11)], -1)
 
 
+def test_a_note_is_kept_with_the_number_of_an_append(topic_in: tuple[Log, str]):
+    log, topic = topic_in
+    producer = f"source-of-{topic}"
+    assert tuple(log.last_append(topic, producer)) == (-1, "")
+    for number, note, expected in [(0, "first", True), (0, "other", False), (1, '{"at": "é"}', True), (1, "x", False)]:
+        segments = write(log, topic, (0, [(b"k", b"%d" % number, 10)]))
+        assert log.append(topic, segments, producer, number, note) is expected
+    assert tuple(log.last_append(topic, producer)) == (1, '{"at": "é"}')
+    assert log.append(topic, [], producer, 2, "without records")
+    assert tuple(log.last_append(topic, producer)) == (2, "without records")
+
+
 # --- the beginning of a topic --------------------------------------------------------------------------------------
 
 

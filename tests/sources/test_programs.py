@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock import SourceError, StreamsBuilder, Streams, consume
+from penstock import SourceError, Streams, StreamsBuilder, consume
 from penstock.sources import FileSource, Source, SourceBatch, SourceContext, SourceReader
 from support.sourcing import until
 
@@ -65,7 +65,10 @@ class Failing(Source):
 
 def test_a_source_that_fails_for_good_ends_the_program_with_an_error_that_names_it(tmp_path: Path):
     streams = start(tmp_path, Failing())
-    with streams, pytest.raises(SourceError, match=r"application 'shop' stopped because its source 'rows' \(Failing, source at"):
+    with (
+        streams,
+        pytest.raises(SourceError, match=r"application 'shop' stopped because its source 'rows' \(Failing, source at"),
+    ):
         streams.await_termination(timeout=60)
 
 

@@ -122,7 +122,10 @@ def test_columns_of_bytes_are_taken_as_they_are_and_structs_are_json(tmp_path: P
         ([("a", 1)], "read\\(\\) returns a SourceBatch or None"),
         (SourceBatch("abc", 1), "the records of a batch are rows such as"),
         (SourceBatch([("a", "x")], 1), "gave what is no record: .*value of row 1"),
-        (SourceBatch(pa.table({"val": [1]}), 1), "the columns of a batch are key, value, timestamp and headers; got val"),
+        (
+            SourceBatch(pa.table({"val": [1]}), 1),
+            "the columns of a batch are key, value, timestamp and headers; got val",
+        ),
         (SourceBatch(pa.table({"value": ["x"]}), 1), "gave what is no record"),
         (SourceBatch([("a", 1)], object()), "the offset of a batch is one that JSON can say"),
         (SourceBatch([("a", 1)], "x" * 3_000), "has less than 3,000 bytes as JSON"),
@@ -175,7 +178,9 @@ def test_a_source_that_fails_for_too_long_ends_the_program_and_secrets_are_maske
 
     source = Numbers(1, before_read=fail, secrets=("swordfish",))
     with running(tmp_path, source, retry_for="200 ms") as sources:
-        with pytest.raises(SourceError, match=r"its source 'rows' \(Numbers, source at .*\) failed: OSError: wrong pas"):
+        with pytest.raises(
+            SourceError, match=r"its source 'rows' \(Numbers, source at .*\) failed: OSError: wrong pas"
+        ):
             sources.process_sources()
         [child] = sources.now()
         assert (child.state, child.error) == ("failed", "OSError: wrong password ****")
@@ -220,7 +225,9 @@ def test_a_log_that_was_restored_from_an_older_copy_is_told_and_given_what_it_la
         sources.process_sources()
         [child] = sources.now()
     assert records(tmp_path) == numbers(6)
-    assert "the log was restored from an older copy. The source is read again from where that copy ends" in child.told[0]
+    assert (
+        "the log was restored from an older copy. The source is read again from where that copy ends" in child.told[0]
+    )
 
 
 def test_a_topic_that_was_made_anew_is_refused(tmp_path: Path):
@@ -273,7 +280,10 @@ def test_a_batch_whose_fate_a_log_forgot_is_refused(tmp_path: Path, monkeypatch:
         until(lambda: thread._thread is not None and not thread._thread.is_alive())
     monkeypatch.setattr(faults, "listener", None)
     Forgetful.has_forgotten = True
-    with running(tmp_path, Numbers(2), log=log) as sources, pytest.raises(SourceError, match="has arrived is not known"):
+    with (
+        running(tmp_path, Numbers(2), log=log) as sources,
+        pytest.raises(SourceError, match="has arrived is not known"),
+    ):
         sources.process_sources()
 
 
@@ -296,7 +306,7 @@ def test_what_is_no_source_is_refused():
         with pytest.raises(TopologyError, match=why):
             builder.source(Numbers(), "rows", **options)
     builder.source(Numbers(), "rows").to("out")
-    with pytest.raises(TopologyError, match="'rows' is the name of the source at .*; give one another name"):
+    with pytest.raises(TopologyError, match=r"'rows' is the name of the source at .*; give one another name"):
         builder.source(Numbers(), "rows")
     builder.stream("rows").to("out")
     with pytest.raises(TopologyError, match="'rows' is the name of a topic as well"):

@@ -24,8 +24,10 @@ class GappedLog(MemoryLog):
         super().__init__()
         self._removed = np.array(sorted(removed), np.int64)
 
-    def append(self, topic: str, segments: Sequence[Segment], producer: str = "", sequence: int = -1) -> bool:
-        appended = super().append(topic, segments, producer, sequence)
+    def append(
+        self, topic: str, segments: Sequence[Segment], producer: str = "", sequence: int = -1, note: str = ""
+    ) -> bool:
+        appended = super().append(topic, segments, producer, sequence, note)
         for partition in {segment.partition for segment in segments} if appended else ():
             self._topic(topic).ends[partition] += 1
         return appended

@@ -220,7 +220,7 @@ class Node:
 
     @fact
     def outside(self) -> Outside | None:
-        """The DataFrame or source behind the topic that it reads, or the table or sink behind the topic that it writes."""
+        """The DataFrame or source behind the topic it reads, or the table or sink behind the one it writes."""
         return None
 
     def may_write(self, topic: str) -> bool:

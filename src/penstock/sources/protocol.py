@@ -110,7 +110,7 @@ class Source(ABC):
     """A place from where records come into a program, each exactly once.
 
     Attributes:
-        has_end: whether there is an end of what is there now. Programs that end with their input, and batches, refuse
+        has_end: whether the records that exist now have an end. Programs that end with their input, and batches, refuse
             sources without one.
         poll_ms: how long Penstock waits before it asks again when there was nothing.
 
@@ -145,7 +145,7 @@ class Source(ABC):
 
 
 def storage_of(context: SourceContext) -> Storage:
-    """Return the checkpoint of a source's program; raise ``SourceError`` where there is none."""
+    """Return the checkpoint of a source's program; raise ``SourceError`` if the source runs without one."""
     if context.storage is None:
         raise SourceError(f"source {context.name!r} needs the checkpoint of a program")
     return context.storage

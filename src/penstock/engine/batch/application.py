@@ -68,7 +68,11 @@ class Application:
         self.checkpoint = settings.checkpoint or str(settings.state_dir / "checkpoint")
 
     def run(
-        self, job: Job, partitions: Mapping[str, int], hand_on: Callable[[Storage], None] = lambda storage: None
+        self,
+        job: Job,
+        partitions: Mapping[str, int],
+        hand_on: Callable[[Storage], None] = lambda storage: None,
+        bring_in: Callable[[Storage], None] = lambda storage: None,
     ) -> Outcome:
         """Make a batch's commit.
 
@@ -76,6 +80,7 @@ class Application:
             partitions: how many partitions to create missing topics of DataFrames with.
             hand_on: called after the commit, and after a batch that counts already, with the application's storage. It
                 hands results on to sinks and tables, while no other program of the application runs.
+            bring_in: called before the commit in the same way. It brings the records of sources in.
 
         Raises:
             AlreadyRunningError: a program runs under the application id on this machine.
@@ -87,6 +92,7 @@ class Application:
             storage = open_storage(self.checkpoint)
             if job.seeds is not None:
                 self._check_is_new(Manifests(storage).newest() or Manifest(-1, {}))
+            bring_in(storage)
             outcome = self._commit(job, partitions, storage)
             hand_on(storage)
             return outcome

@@ -31,6 +31,7 @@ from penstock.engine.running.child_queries import ChildQueries
 from penstock.engine.running.start import children_of
 from penstock.engine.shared.counts import counts_of
 from penstock.engine.shared.work import TaskDone
+from penstock.engine.sources.sources import Sources
 from penstock.engine.spark.private import is_classic
 from penstock.engine.spark.session import work_with_this_python
 from penstock.errors import ConfigError
@@ -111,9 +112,10 @@ def run_batch(
 
 
 def _owned(topology: Topology, application_id: str) -> tuple[Topology, dict[str, str]]:
-    """A topology with the application's names for the topics of DataFrames, and these names by the previous ones."""
+    """A topology with the application's names for topics of what is outside, and these names by the previous ones."""
     owned = topology.owned_by(application_id)
-    return owned, dict(zip(topology.frame_sources, owned.frame_sources, strict=True))
+    before, after = ({**one.frame_sources, **one.feeds} for one in (topology, owned))
+    return owned, dict(zip(before, after, strict=True))
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ class _Run:
         application = self._application(application_id)
         children = ChildQueries()
         if self.topology.sinks or self.topology.table_sinks:
-            children = children_of(self.topology, application_id, self.settings, self.log)
+            children = children_of(self.topology, application_id, self.settings, self.log, has_sources=False)
             children.check(self.spark, slots=0)
 
         def hand_on(storage: Storage) -> None:
@@ -172,12 +174,15 @@ class _Run:
             finally:
                 children.stop()
 
+        feeds = Sources(self.topology, application_id, self.log, without=self.sources)
+
         def run(plan: Plan) -> list[TaskDone]:
             result, done = self._run(plan, set())
             result.close()
             return done
 
-        return BatchCommit(self.spark, application, application.run(Job(self.sources, run, name), counts, hand_on))
+        outcome = application.run(Job(self.sources, run, name), counts, hand_on, feeds.bring_in_once)
+        return BatchCommit(self.spark, application, outcome)
 
     def _application(self, application_id: str) -> Application:
         assert self.log is not None

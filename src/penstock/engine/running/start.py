@@ -153,11 +153,14 @@ def _tell(choice: Choice, application_id: str, on_engine: Callable[[str], None] 
         _log.info("application %r runs on engine %s: %s", application_id, choice.name, choice.why)
 
 
-def children_of(topology: Topology, application_id: str, settings: Settings, log: Log) -> ChildQueries:
+def children_of(
+    topology: Topology, application_id: str, settings: Settings, log: Log, has_sources: bool = True
+) -> ChildQueries:
     """Return the queries of DataFrames and tables, the sources, and the sinks.
 
     Args:
         topology: with the topics that the application owns.
+        has_sources: whether the sources are among them.
 
     Raises:
         ConfigError: one of them cannot work here.
@@ -170,7 +173,7 @@ def children_of(topology: Topology, application_id: str, settings: Settings, log
 
         checkpoint = settings.checkpoint or str(settings.state_dir and settings.state_dir / "checkpoint")
         found.append(Children(topology, application_id, settings, log, checkpoint))
-    if topology.feeds:
+    if topology.feeds and has_sources:
         from penstock.engine.sources.sources import Sources
 
         found.append(Sources(topology, application_id, log))

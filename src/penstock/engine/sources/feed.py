@@ -36,8 +36,8 @@ class OvertakenError(Exception):
 class Feed:
     """Appends the records of a source to its topic, each batch under the next number and with the offset behind it.
 
-    The log takes a number once. So whoever else reads the source for the same topic, such as a program that slept,
-    appends nothing twice.
+    The log takes a number once. So another process that reads the source for the same topic, such as a program that
+    slept, appends nothing twice.
 
     Raises:
         SourceError: the source cannot be continued.

@@ -26,7 +26,7 @@ class Noted(msgspec.Struct, frozen=True):
     Attributes:
         topic: the id of its topic.
         sequence: the number of a batch.
-        note: what the log got with it.
+        note: the note that the log got with it.
         is_planned: whether that batch may not have arrived.
     """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Container
 from typing import Any
 
 from penstock.engine.running.child_queries import ChildQueries
@@ -28,15 +29,16 @@ class Sources(ChildQueries):
     Args:
         topology: with the topics that the application owns.
         log: the application's; each source opens it again for itself.
+        without: topics whose records do not come from their sources, in a batch that has DataFrames for them.
 
     Raises:
         ConfigError: a source is not in this process, or does not give such types.
     """
 
-    def __init__(self, topology: Topology, application_id: str, log: Log):
+    def __init__(self, topology: Topology, application_id: str, log: Log, without: Container[str] = ()):
         self._topology = topology
         self._log = log
-        self._feeds = {topic: _feed_of(node) for topic, node in topology.feeds.items()}
+        self._feeds = {topic: _feed_of(node) for topic, node in topology.feeds.items() if topic not in without}
         self._threads = [
             SourceThread(application_id, feed, topic, topology.feeds[topic].types, log)
             for topic, feed in self._feeds.items()
@@ -94,6 +96,15 @@ class Sources(ChildQueries):
             for one in self._threads:
                 one.stop()
             self._note()
+
+    def bring_in_once(self, storage: Storage) -> None:
+        """Bring all existing records into the topics, in a batch."""
+        self.prepare()
+        self.begin(None, storage, is_available_now=True)
+        try:
+            self.bring_in()
+        finally:
+            self.stop()
 
     def process_sources(self) -> None:
         """Wait until all existing records are in their topics; raise ``SourceError`` if one fails."""

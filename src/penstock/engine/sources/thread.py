@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -90,7 +89,7 @@ class SourceThread:
         self._thread.start()
 
     def wait_until_read(self, is_stopping: Callable[[], bool]) -> None:
-        """Wait until what is there now is in the topic, the source has failed, or it is stopped."""
+        """Wait until all existing records are in the topic, the source has failed, or it is stopped."""
         with self._news:
             self._asked += 1
             mine = self._asked

@@ -193,6 +193,8 @@ class EntryFiles:
         known = state.checksum_of(number)
         if known is not None:
             return known == checksum
+        if entry.producer and entry.note:  # a note is no other append's
+            return state.notes.get(entry.producer) == entry.note
         if entry.producer:
             return state.producers.get(entry.producer, -1) >= entry.sequence
         if not entry.segments:  # other changes do no harm, and are repeated while they are due

@@ -1,5 +1,5 @@
-"""Keys and columns of text as the types of a program have them. What does not fit stays text, and fails where the
-program decodes it."""
+"""Keys and columns of text as the types of a program have them. A cell that does not fit stays text, and fails where
+the program decodes it."""
 
 from __future__ import annotations
 

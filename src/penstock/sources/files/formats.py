@@ -21,9 +21,9 @@ _BLOCK = 8 << 20
 """How many bytes of text are read at once."""
 _LONGEST_LINE = 256 << 20
 _EMPTY = "Empty CSV file"
-"""What Arrow says of CSV without rows."""
+"""Arrow's words for CSV without rows."""
 _MARK = b"\xef\xbb\xbf"
-"""What some tools write before text."""
+"""The mark that some tools write before text."""
 
 FORMATS = ("jsonl", "csv", "parquet")
 _ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
@@ -34,12 +34,12 @@ _PACKED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is made of the rows of files.
+    """The records that the rows of files become.
 
     Attributes:
         key: the column or field with the keys; None for none.
         types: the types of keys and values.
-        delimiter: what is between the values of a row of CSV.
+        delimiter: the character between the values of a row of CSV.
         columns: the columns of CSV without a first row of names.
         where: names the file in messages.
     """

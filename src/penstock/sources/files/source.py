@@ -27,7 +27,7 @@ _EVERY_MS, _EVERY_MS_OF_BUCKETS = 1_000, 10_000
 
 
 class FileSource(Source):
-    """The files of a folder or a bucket, those that are there and those that appear: JSON lines, CSV and Parquet.
+    """The files of a folder or a bucket, the present and the later ones: JSON lines, CSV and Parquet.
 
     Each line, or row, is a record whose value is a JSON object. Files come in the order in which they were changed
     last. Put each in its place as a whole, under its own name: write it under a name that begins with ``.`` or ``_``
@@ -38,7 +38,7 @@ class FileSource(Source):
         format: ``"jsonl"``, ``"csv"`` or ``"parquet"``; by default the endings of the names say it, and files of other
             endings are left alone. Behind ``.jsonl`` and ``.csv`` may be ``.gz``, ``.zst`` or ``.bz2``.
         key: the field or column with the keys; records have none without it.
-        delimiter: what is between the values of a row of CSV.
+        delimiter: the character between the values of a row of CSV.
         columns: the columns of CSV whose first row has no names.
         every: how often Penstock looks for files; by default every second, and every 10 seconds in a bucket.
         min_age: how long nobody must have changed a file before it is read.
@@ -162,8 +162,8 @@ class _Reader(SourceReader):
         if at.tag and (now is None or now.tag != at.tag):
             is_what = "gone" if now is None else f"another file: it was changed when it had {now.size:,} bytes"
             raise SourceError(
-                f"file {file.name!r} was read in part and is {is_what}. Restore the file as it was. Files are put in "
-                "place whole, and stay as they are"
+                f"file {file.name!r} was read in part and is {is_what}. Restore the former file. Files are put in "
+                "place whole, and do not change"
             )
         if now is None:
             self._context.warn(f"file {file.name!r} was removed before it was read")
