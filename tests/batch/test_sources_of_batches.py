@@ -43,7 +43,7 @@ def test_a_batch_takes_the_files_that_are_there_and_the_next_one_the_others(spar
 
 def test_a_source_without_an_end_is_refused(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(FileSource, "has_end", False)
-    with pytest.raises(ConfigError, match="source 'orders' .* has no end"):
+    with pytest.raises(ConfigError, match=r"source 'orders' .* has no end"):
         counting(tmp_path).run_batch(spark, application_id="shop", log=tmp_path / "log", state_dir=tmp_path / "state")
 
 

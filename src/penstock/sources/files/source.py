@@ -126,23 +126,26 @@ class _Reader(SourceReader):
     def read(self, offset: Any, most: int) -> SourceBatch | None:
         begin = _At() if offset is None else converted(offset, _At)
         at = self._read_to[1] if self._read_to[0] == begin else begin
-        while True:
-            files = self._journal.files(at.list) if at.list else []
-            if at.file >= len(files):
-                if self._journal.find(at.list + 1, self._source.place, self._is_meant) is None:
-                    self._read_to = begin, at
-                    return None
-                at = _At(at.list + 1)
-                continue
-            found = self._next(files[at.file], at, most)
-            if found is None:
-                self._close_file()
-                at = _At(at.list, at.file + 1)
-                continue
-            table, place = found
-            behind = _At(at.list, at.file, place, self._tag)
-            self._read_to = behind, behind
-            return SourceBatch(table, msgspec.to_builtins(behind))
+        while (file := self._file_at(at)) is not None:
+            listed, at = file
+            found = self._next(listed, at, most)
+            if found is not None:
+                table, place = found
+                behind = _At(at.list, at.file, place, self._tag)
+                self._read_to = behind, behind
+                return SourceBatch(table, msgspec.to_builtins(behind))
+            self._close_file()
+            at = _At(at.list, at.file + 1)
+        self._read_to = begin, at
+        return None
+
+    def _file_at(self, at: _At) -> tuple[Listed, _At] | None:
+        """Return the file at a place or behind it, and its place; None if no more have appeared."""
+        files = self._journal.files(at.list) if at.list else []
+        if at.file < len(files):
+            return files[at.file], at
+        new = self._journal.find(at.list + 1, self._source.place, self._is_meant)
+        return None if new is None else (new[0], _At(at.list + 1))
 
     def _is_meant(self, file: Listed) -> bool:
         if self._source.format is None and format_of(file.name) is None:
