@@ -142,7 +142,7 @@ def test_a_program_for_which_others_leave_no_core_ends_with_the_numbers():
         spark.sparkContext.cancelAllJobs()
         others.join()
     assert str(caught.value) == (
-        "start: no slot has come for 4 s, and none can: Spark runs 2 tasks at once on this machine (spark.task.cpus is "
+        "start: no slot has come for 2 s, and none can: Spark runs 2 tasks at once on this machine (spark.task.cpus is "
         "1), and another job has all of them. End other work, give the session more cores, or start programs that "
         "share a session with slots= so that all fit"
     )

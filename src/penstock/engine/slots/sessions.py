@@ -59,7 +59,7 @@ _COME_SECONDS = 60.0
 """How long slots may take to start, at least: on a busy machine Python itself takes seconds."""
 _GRACE_SECONDS = 2.0
 """How long work waits for the rest of the slots when the first one has come."""
-_NONE_SECONDS = 4.0
+_NONE_SECONDS = 2.0
 """How long no slot may come before the host is asked whether one can."""
 
 
