@@ -1,4 +1,5 @@
-"""A program whose clicks are files that appear in a folder, counted by user.
+"""A program whose clicks are files that appear in a folder, counted by user; or rows of the outbox in the PostgreSQL
+whose URL is in the variable ``OUTBOX``.
 
 python sources.py FOLDER --fill COUNT   put the files in place
 python sources.py FOLDER --bring-in     bring them into the topic of the source, as a thread of a program does
@@ -9,6 +10,7 @@ python sources.py FOLDER --spark        process them on Spark
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections import Counter
 from pathlib import Path
@@ -18,7 +20,7 @@ import program
 from penstock import StreamsBuilder, Topology, consume
 from penstock.engine.sources.sources import Sources
 from penstock.log.file.log import FileLog
-from penstock.sources import FileSource, SourceBatch, SourceReader
+from penstock.sources import FileSource, PostgresOutbox, SourceBatch, SourceReader
 from penstock.sources.protocol import SourceContext
 from penstock.storage.base import LocalStorage
 
@@ -43,7 +45,9 @@ class Files(FileSource):
 def topology(folder: Path) -> Topology:
     """The clicks, and how many each user has made."""
     builder = StreamsBuilder()
-    clicks = builder.source(Files(folder / "lake", key="user"), "clicks", key=str, value=dict, partitions=2)
+    url = os.environ.get("OUTBOX")
+    source = Files(folder / "lake", key="user") if url is None else PostgresOutbox(url, every="20 ms")
+    clicks = builder.source(source, "clicks", key=str, value=dict, partitions=2)
     clicks.group_by_key().count("counts").to_stream().to("counts")
     return builder.build()
 

@@ -10,6 +10,7 @@ import pytest
 
 import sources
 from penstock.faults import SOURCE_POINTS
+from support.postgres import PostgresServer
 
 pytestmark = pytest.mark.slow
 
@@ -48,3 +49,20 @@ def test_a_program_killed_now_and_then_counts_each_record_once(mode: str, filled
     harness.run_to_the_end(folder, mode, ["driver", "slot"], kills=4 if mode == "--slots" else 2, seed=7, script=SCRIPT)
     assert sources.numbers_in(folder) == list(range(COUNT))
     assert sources.counts_in(folder) == sources.expected_counts(COUNT)
+
+
+def test_a_crash_at_any_point_of_an_outbox_loses_nothing_and_doubles_nothing(
+    filled: Path, tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+):
+    url = postgres.database()
+    monkeypatch.setenv("OUTBOX", url)
+    folder = copy_of(filled, tmp_path)
+    sources.bring_in(folder)  # makes the table
+    postgres.ask(
+        url,
+        "INSERT INTO outbox (key, value) SELECT 'user-' || n % 37, jsonb_build_object('n', n) "
+        "FROM generate_series(0, 199999) n",
+    )
+    harness.run_with_crashes_at(folder, "--bring-in", SOURCE_POINTS, 2, SCRIPT)
+    assert sources.numbers_in(folder) == list(range(200_000))
+    assert postgres.ask(url, "SELECT count(*) FROM outbox") == [(0,)]

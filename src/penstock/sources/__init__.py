@@ -10,10 +10,12 @@ from typing import Any as _Any
 
 if _TYPE_CHECKING:
     from penstock.sources.files.source import FileSource
+    from penstock.sources.outbox import PostgresOutbox
     from penstock.sources.protocol import Source, SourceBatch, SourceContext, SourceReader
 
 _NAMES = {
     "FileSource": "files.source",
+    "PostgresOutbox": "outbox",
     "Source": "protocol",
     "SourceBatch": "protocol",
     "SourceContext": "protocol",
@@ -21,6 +23,7 @@ _NAMES = {
 }
 __all__ = [
     "FileSource",
+    "PostgresOutbox",
     "Source",
     "SourceBatch",
     "SourceContext",

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 from psycopg.errors import CheckViolation, NotNullViolation
 
-from penstock.errors import SinkError
+from penstock.errors import PenstockError, SinkError
 from penstock.sinks.postgres.copy_text import copy_text
 
 BATCH, IS_DELETED = '"penstock_batch"', '"penstock deleted"'
@@ -35,9 +35,11 @@ class Connection:
         parameters: those of the connection.
         seconds: how long the server may take until the connection is cut.
         said: that time, for messages.
+        lasting: the error for what no retry mends.
     """
 
-    def __init__(self, parameters: dict[str, Any], seconds: float, said: str):
+    def __init__(self, parameters: dict[str, Any], seconds: float, said: str, lasting: type[PenstockError] = SinkError):
+        self._lasting = lasting
         self._seconds, self._said = seconds, said
         self._users = 0
         self._has_batch = False
@@ -63,10 +65,15 @@ class Connection:
 
     def run(self, statement: str, values: tuple[Any, ...] = ()) -> Any:
         """Return the first row of what a statement gives, or None."""
+        rows = self.rows(statement, values)
+        return rows[0] if rows else None
+
+    def rows(self, statement: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        """Return the rows that a statement gives."""
         with self._plainly():
             marked = statement.replace("%", "%%").replace("?", "%s") if values else statement
             found = self._connection.execute(marked, values or None)
-            return found.fetchone() if found.description else None
+            return found.fetchall() if found.description else []
 
     def copy(self, table: str, names: str, pieces: Iterable[Any]) -> None:
         """Add rows to a table. The database takes one piece while the next one is made."""
@@ -107,8 +114,8 @@ class Connection:
 
     @contextmanager
     def _plainly(self) -> Iterator[None]:
-        """Raise ``SinkError`` for what no retry mends."""
+        """Raise the lasting error for what no retry mends."""
         try:
             yield
         except _LASTING as error:
-            raise SinkError(f"{type(error).__name__}: {error}") from None
+            raise self._lasting(f"{type(error).__name__}: {error}") from None

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
-from urllib.parse import quote
 
-from penstock.errors import ConfigError
-from penstock.messages import show
 from penstock.sinks import sql
 from penstock.sinks.batch import SinkBatch
 from penstock.sinks.postgres.connection import BATCH, IS_DELETED, Connection
+from penstock.sinks.postgres.parameters import Parameters
 from penstock.sinks.postgres.types import postgres_type
 from penstock.sinks.protocol import Sink, SinkPartition, SinkWriter
 from penstock.values.durations import Duration, to_ms
-from penstock.values.masking import SECRET_NAME
 
 TIMEOUT: Duration = "1 minute"
 
-_DEFAULTS = {"connect_timeout": 10, "application_name": "penstock", "keepalives_idle": 30, "keepalives_interval": 10}
-"""Parameters that a connection string may leave out: a server that is away is noticed within a minute."""
-
 _PIECE = 8_192
 """How many rows are made at once."""
-
-_NAME_OF_SECRET = re.compile(SECRET_NAME.pattern.replace("|key", ""), re.IGNORECASE)
-"""Parameters of a connection that are secrets: ``sslkey`` is a file."""
 
 
 class PostgresSink(Sink):
@@ -57,8 +47,7 @@ class PostgresSink(Sink):
     """
 
     def __init__(self, conninfo: str, table: str, *, timeout: Duration = TIMEOUT):
-        self._parameters = _parameters(conninfo)
-        self._conninfo = conninfo
+        self._parameters = Parameters(conninfo, "PostgresSink")
         self.table = sql.checked_name(table, "PostgresSink")
         self._timeout = to_ms(timeout, "PostgresSink: timeout")
         self._said_timeout = timeout if isinstance(timeout, str) else f"{self._timeout:,} ms"
@@ -67,42 +56,18 @@ class PostgresSink(Sink):
 
     @property
     def shown(self) -> str:
-        within = "".join(
-            f" {word} {self._parameters[name]}"
-            for word, name in (("in", "dbname"), ("at", "host"))
-            if self._parameters.get(name)
-        )
-        return f"PostgreSQL table {self.table}{within}"
+        return f"PostgreSQL table {self.table}{self._parameters.shown}"
 
     @property
     def secrets(self) -> Iterable[str]:
-        found = [str(value) for name, value in self._parameters.items() if _NAME_OF_SECRET.search(name)]
-        return [*found, *(quote(one, safe="") for one in found), self._conninfo]
+        return self._parameters.secrets
 
     def open(self, partition: SinkPartition) -> SinkWriter:
         connection = self._connections.get(partition.name)
         if connection is None or connection.is_closed:
-            connection = Connection(_DEFAULTS | self._parameters, self._timeout / 1000, self._said_timeout)
+            connection = Connection(self._parameters.all, self._timeout / 1000, self._said_timeout)
             self._connections[partition.name] = connection
         return _Writer(self, partition, connection)
-
-
-def _parameters(conninfo: Any) -> dict[str, Any]:
-    """Return what a connection string says."""
-    try:
-        from psycopg import ProgrammingError
-        from psycopg.conninfo import conninfo_to_dict
-    except ImportError:
-        raise ConfigError("PostgresSink needs psycopg: pip install 'penstock-streams[postgres]'") from None
-    what = (
-        "PostgresSink: conninfo is {}a connection string or URL of PostgreSQL, such as 'postgresql://db.example/shop'"
-    )
-    if not isinstance(conninfo, str):
-        raise ConfigError(f"{what.format('')}; got {show(conninfo)}")
-    try:
-        return {name: value for name, value in conninfo_to_dict(conninfo).items() if value is not None}
-    except ProgrammingError:  # its text may have the password
-        raise ConfigError(f"{what.format('not ')}. Its text is not shown, as it may hold a password") from None
 
 
 class _Writer(sql.SqlWriter):
