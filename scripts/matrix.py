@@ -33,7 +33,7 @@ OF_SPARK = (
 """Programs, DataFrames in and out, batches."""
 NOT_IN = {"4.0": ("every_type_comes_back", "sixty_columns_of_random_types", "next_wider_types_in_spark")}
 """Tests, by parts of their names, that need what a version of Spark lacks: 4.0 has no type for a time of the day."""
-NEEDED = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "polars", "duckdb", "httpx")
+NEEDED = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "polars", "duckdb", "datasketches", "httpx")
 PATIENCE = 1800.0
 
 

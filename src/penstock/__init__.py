@@ -96,6 +96,7 @@ if _TYPE_CHECKING:
     from penstock.log.consume import consume
     from penstock.log.produce import produce, produce_columns
     from penstock.log.schema import schema_of
+    from penstock.plan.aggregates.approximate import ApproxDistinct, ApproxQuantile
     from penstock.plan.aggregates.named import (
         Collect,
         Count,
@@ -191,6 +192,8 @@ __all__ = [
     "AggregationWithHeaders",
     "AlreadyRunningError",
     "ApplicationStores",
+    "ApproxDistinct",
+    "ApproxQuantile",
     "ArgumentsError",
     "AutoOffsetReset",
     "Avro",
@@ -424,6 +427,7 @@ _NAMES = {
     "figures.losses": "Loss",
     "figures.metrics": "Metric",
     "values.offset_reset": "AutoOffsetReset",
+    "plan.aggregates.approximate": "ApproxDistinct ApproxQuantile",
     "plan.aggregates.named": "Collect Count First Last Max Mean Min NamedAggregate Sum TopN",
     "plan.functions": "columnar",
     "plan.store_suppliers": "DslKeyValueParams DslSessionParams DslStoreSuppliers DslWindowParams",

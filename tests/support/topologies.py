@@ -11,6 +11,8 @@ from typing import Any
 import pyarrow.compute as pc
 
 from penstock import (
+    ApproxDistinct,
+    ApproxQuantile,
     BufferConfig,
     Collect,
     Count,
@@ -476,6 +478,19 @@ def top_records_and_collected_values_of_sessions(builder: StreamsBuilder) -> Non
     windows = SessionWindows.of_inactivity_gap_and_grace(4, 20)
     groups = readings(builder).group_by_key().windowed_by(windows)
     groups.aggregate(store="store", top=TopN(2, by="share"), all=Collect("letter", limit=3)).to_stream().to("out")
+
+
+@example
+def sketches_in_hopping_windows(builder: StreamsBuilder) -> None:
+    groups = readings(builder).group_by_key().windowed_by(TimeWindows.of_size_and_grace(10, 5).advance_by(4))
+    sketches = {"letters": ApproxDistinct("letter"), "half": ApproxQuantile("share", 0.5)}
+    groups.aggregate(store="store", **sketches).to_stream().to("out")
+
+
+@example
+def sketches_of_sessions(builder: StreamsBuilder) -> None:
+    groups = readings(builder).group_by_key().windowed_by(SessionWindows.of_inactivity_gap_and_grace(4, 20))
+    groups.aggregate(letters=ApproxDistinct("letter"), half=ApproxQuantile("number", 0.5)).to_stream().to("out")
 
 
 @example

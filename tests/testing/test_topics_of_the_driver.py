@@ -233,7 +233,21 @@ NOT_FOR_USERS = {
     "schema_of": {"TopicSchema"},  # a pair that is taken apart
     "ApplicationStores": {"CommittedStore", "StoreShape"},  # each view of a store is a CommittedStore
     **{name: {"Folding", "Reading"} for name in ("NamedAggregate", "TopN")},  # for the operators
-    **{name: {"Folding"} for name in ("Collect", "Count", "First", "Last", "Max", "Mean", "Min", "Sum")},
+    **{
+        name: {"Folding"}
+        for name in (
+            "ApproxDistinct",
+            "ApproxQuantile",
+            "Collect",
+            "Count",
+            "First",
+            "Last",
+            "Max",
+            "Mean",
+            "Min",
+            "Sum",
+        )
+    },
     **{name: {"Format"} for name in ("cloud_event", "debezium", "json_lines", "maxwell")},  # for format=
 }
 """What is given by public classes and is public itself nowhere."""

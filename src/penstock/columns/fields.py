@@ -14,7 +14,7 @@ from penstock.columns.part import Part, joined, masks
 from penstock.serdes.structs import StructSerde
 
 _NEWLINE, _COMMA, _MOST = 10, ord(","), 2**31 - 1
-_WITHOUT_FLOATS = frozenset((str, int, bool, type(None)))
+_WITHOUT_FLOATS = frozenset((str, bytes, int, bool, type(None)))
 
 
 class FieldsColumn(Column):

@@ -16,6 +16,7 @@ from penstock.arrays import BoolArray
 from penstock.columns.part import Part
 from penstock.ops.core.groups import Groups
 from penstock.ops.core.running import running
+from penstock.plan.aggregates.approximate import Sketching
 from penstock.plan.aggregates.folding import Averaging, Choosing, Counting, Folding, Keeping, Summing
 
 _SAFE_SUM = 2.0**62
@@ -129,6 +130,22 @@ def _(folding: Keeping, given: Given) -> tuple[Part, ...]:
         return (Part(values),)
     first = np.where(given.existed, objects(given.base[0]), values[groups.starts])
     return (Part(first[groups.group]),)
+
+
+@computed.register
+def _(folding: Sketching, given: Given) -> tuple[Part, ...]:
+    results, sketches, cells, last = [], [], folding.start, -1
+    starts = zip(given.existed.tolist(), *given.base, strict=True)
+    values = given.values
+    for group, row in zip(given.groups.group.tolist(), given.groups.order.tolist(), strict=True):
+        if group != last:
+            existed, *before = next(starts)
+            cells, last = tuple(before) if existed else folding.start, group
+        result, sketch = folding.add(cells, values[row])
+        cells = result, cells[1] if sketch == cells[1] else sketch  # equal ones are kept once
+        results.append(result)
+        sketches.append(cells[1])
+    return _numbers(results, np.dtype(folding.result)), Part(objects(sketches))
 
 
 def objects(values: list[Any]) -> NDArray[Any]:

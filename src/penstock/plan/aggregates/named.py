@@ -27,7 +27,7 @@ from penstock.usage.java_names import KafkaNames
 Field = str | Callable[..., Any] | None
 _NUMBERS = (int, float, Decimal)
 _ORDERED = (*_NUMBERS, str, datetime.datetime, datetime.date, datetime.time, datetime.timedelta)
-_ANY_NUMBER = int | float
+ANY_NUMBER = int | float
 
 
 class NamedAggregate(KafkaNames):
@@ -55,7 +55,7 @@ class NamedAggregate(KafkaNames):
         self.field = field
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({'' if self.field is None else _shown(self.field)})"
+        return f"{type(self).__name__}({'' if self.field is None else shown_field(self.field)})"
 
     def bound(self, value: Serde, where: str, retracts: bool) -> tuple[Reading, Folding]:
         """Return its reading of values of a type, and its rules.
@@ -74,7 +74,7 @@ class NamedAggregate(KafkaNames):
 
     def _check(self, reading: Reading, where: str) -> None:
         """Refuse a reading of another type."""
-        every = get_args(reading.type) if isinstance(reading.type, type(_ANY_NUMBER)) else (reading.type,)
+        every = get_args(reading.type) if isinstance(reading.type, type(ANY_NUMBER)) else (reading.type,)
         if self.takes and not all(one is Any or one in self.takes for one in every):
             raise TopologyError(
                 f"aggregate at {where}: {self!r} takes {self.needs}; got values of type {shown_type(reading.type)}"
@@ -113,7 +113,7 @@ class Sum(NamedAggregate):
     needs, takes, retracts = "numbers", _NUMBERS, True
 
     def folding(self, kind: Any, retracts: bool) -> Folding:
-        return Summing(repr(self), _ANY_NUMBER if kind is Any else kind, retracts)
+        return Summing(repr(self), ANY_NUMBER if kind is Any else kind, retracts)
 
 
 class Mean(NamedAggregate):
@@ -127,7 +127,7 @@ class Mean(NamedAggregate):
     needs, takes, retracts = "numbers", _NUMBERS, True
 
     def folding(self, kind: Any, retracts: bool) -> Folding:
-        return Averaging(repr(self), _ANY_NUMBER if kind is Any else kind, retracts)
+        return Averaging(repr(self), ANY_NUMBER if kind is Any else kind, retracts)
 
 
 class Min(NamedAggregate):
@@ -203,8 +203,8 @@ class TopN(NamedAggregate):
         self.by = by
 
     def __repr__(self) -> str:
-        by = "" if self.by is None else f", by={_shown(self.by)}"
-        return f"TopN({self.count}{by}{'' if self.field is None else f', field={_shown(self.field)}'})"
+        by = "" if self.by is None else f", by={shown_field(self.by)}"
+        return f"TopN({self.count}{by}{'' if self.field is None else f', field={shown_field(self.field)}'})"
 
     def bound(self, value: Serde, where: str, retracts: bool) -> tuple[Reading, Folding]:
         kept, _ = super().bound(value, where, retracts)
@@ -236,14 +236,14 @@ class Collect(NamedAggregate):
         self.retracts = limit is None
 
     def __repr__(self) -> str:
-        given = [] if self.field is None else [_shown(self.field)]
+        given = [] if self.field is None else [shown_field(self.field)]
         return f"Collect({', '.join([*given, *([] if self.limit is None else [f'limit={self.limit}'])])})"
 
     def folding(self, kind: Any, retracts: bool) -> Folding:
         return Collecting(repr(self), kind, retracts, self.limit)
 
 
-def _shown(field: Field) -> str:
+def shown_field(field: Field) -> str:
     return str(getattr(field, "__name__", "<function>")) if callable(field) else repr(field)
 
 
