@@ -1,7 +1,7 @@
 """Aggregates that are about right, of any number of values in little room: sketches of Apache DataSketches.
 
-A sketch is read from its bytes, given one value and written again for each record, also where columns are computed:
-what a sketch becomes then depends on its bytes and the value alone, and never on how records are cut into chunks.
+For each record, a sketch is read from its bytes, takes one value and is written again, also where columns are
+computed. So it depends on these bytes and the value alone, and never on how records are cut into chunks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LOG_SIZE = 12
 _EXACTNESS = 200
 """How many centroids a sketch of quantiles has, about half of it."""
 _EMPTY_TEXT = "\0"
-"""What stands for the empty text, which the library leaves out."""
+"""Stands for the empty text, which the library leaves out."""
 
 
 def _library(aggregate: str) -> Any:
