@@ -4,8 +4,8 @@ python sinks.py FOLDER --hand-on   hand the input of ``program.py --fill`` on to
 python sinks.py FOLDER --slots     process it in slots of this machine
 python sinks.py FOLDER --spark     process it on Spark
 
-They go into the PostgreSQL whose URL is in the variable ``SINKS``, or into SQLite without it. With ``parquet`` there,
-the clicks alone go into Parquet files.
+They go into SQLite, or into what the variable ``SINKS`` says: the URL of a PostgreSQL or of a service behind HTTP, or
+``duckdb``, ``delta``, ``iceberg`` or ``parquet``. The clicks alone go into Parquet files.
 """
 
 from __future__ import annotations
@@ -14,27 +14,57 @@ import json
 import os
 import sqlite3
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import program
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock import StreamsBuilder, Topology, produce
 from penstock.engine.sinks.sinks import Sinks
 from penstock.log.file.log import FileLog
-from penstock.sinks import ParquetSink, PostgresSink, Sink, SqliteSink
+from penstock.sinks import DeltaSink, DuckDbSink, HttpSink, IcebergSink, ParquetSink, PostgresSink, Sink, SqliteSink
 from penstock.storage.base import LocalStorage
 
-PARQUET = "parquet"
+PARQUET, DUCKDB, DELTA, ICEBERG = "parquet", "duckdb", "delta", "iceberg"
+
+_ROWS = 400
+"""How many records sinks of files gather."""
 
 
 def sink(folder: Path, table: str) -> Sink:
     """The sink of a table."""
-    url = os.environ.get("SINKS")
-    if url == PARQUET:
-        return ParquetSink(folder / "lake", rows=400)
-    return SqliteSink(folder / "sinks.db", table) if url is None else PostgresSink(url, table)
+    where = os.environ.get("SINKS", "")
+    if where.startswith("http"):
+        return HttpSink(f"{where}/{table}")
+    return PostgresSink(where, table) if where.startswith("postgres") else _IN_FILES[where](folder, table)
+
+
+def _iceberg(folder: Path, table: str) -> Sink:
+    with _catalog(folder) as catalog:
+        catalog.create_namespace_if_not_exists("shop")
+    return IcebergSink(_properties(folder), f"shop.{table}", rows=_ROWS)
+
+
+def _properties(folder: Path) -> dict[str, str]:
+    return {"name": "lake", "type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": folder.as_uri()}
+
+
+def _catalog(folder: Path) -> Any:
+    from pyiceberg.catalog import load_catalog
+
+    return load_catalog(**_properties(folder))
+
+
+_IN_FILES: dict[str, Callable[[Path, str], Sink]] = {
+    "": lambda folder, table: SqliteSink(folder / "sinks.db", table),
+    DUCKDB: lambda folder, table: DuckDbSink(folder / "sinks.duckdb", table),
+    DELTA: lambda folder, table: DeltaSink(folder / table, rows=_ROWS),
+    ICEBERG: _iceberg,
+    PARQUET: lambda folder, table: ParquetSink(folder / "lake", rows=_ROWS),
+}
 
 
 def topology(folder: Path) -> Topology:
@@ -75,10 +105,39 @@ LAST = 'select "user", n from last order by "user" collate "C"'
 
 
 def rows_in(folder: Path) -> dict[str, list[Any]]:
-    """What the sinks have."""
+    """What the sinks have in files."""
+    if (where := os.environ.get("SINKS", "")) in _READ:
+        return {table: _sorted(_READ[where](folder, table)) for table in ("clicks", "last")}
     with sqlite3.connect(folder / "sinks.db") as database:
         database.create_collation("C", lambda one, other: (one > other) - (one < other))
         return {"clicks": database.execute(CLICKS).fetchall(), "last": database.execute(LAST).fetchall()}
+
+
+def _of_duckdb(folder: Path, table: str) -> Any:
+    import duckdb
+
+    with duckdb.connect(str(folder / "sinks.duckdb")) as database:
+        return database.table(table).to_arrow_table()
+
+
+def _of_delta(folder: Path, table: str) -> Any:
+    from deltalake import DeltaTable
+
+    return DeltaTable(folder / table).to_pyarrow_table()
+
+
+def _of_iceberg(folder: Path, table: str) -> Any:
+    with _catalog(folder) as catalog:
+        return catalog.load_table(f"shop.{table}").scan().to_arrow()
+
+
+_READ = {DUCKDB: _of_duckdb, DELTA: _of_delta, ICEBERG: _of_iceberg}
+
+
+def _sorted(table: Any) -> list[Any]:
+    """The rows of a table: clicks by their number, the last ones by user, as both are unique."""
+    rows = [(row["user"], row["n"]) for row in table.select(["user", "n"]).to_pylist()]
+    return sorted(rows) if len({user for user, _ in rows}) == len(rows) else sorted(rows, key=lambda row: row[1])
 
 
 def parquet_rows(folder: Path, is_committed: bool) -> list[tuple[str, int]]:
@@ -87,8 +146,7 @@ def parquet_rows(folder: Path, is_committed: bool) -> list[tuple[str, int]]:
     notes = [json.loads(note.read_text()) for note in lake.glob("_penstock/*/*/*/*.json")]
     named = [lake / file["path"] for note in notes for file in note["files"]]
     files = named if is_committed else list(lake.rglob("*.parquet"))
-    rows = [row for file in files for row in pq.ParquetFile(file).read(["user", "n"]).to_pylist()]
-    return sorted(((row["user"], row["n"]) for row in rows), key=lambda one: (one[1], one[0]))
+    return _sorted(pa.concat_tables([pq.ParquetFile(file).read(["user", "n"]) for file in files]))
 
 
 def expected(clicks: list[tuple[str, int]]) -> dict[str, list[Any]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import sinks
 from penstock import consume
 from penstock.faults import SINK_POINTS
 from support.postgres import PostgresServer
+from support.rows_service import RowsService
 
 pytestmark = pytest.mark.slow
 
@@ -55,24 +57,47 @@ def test_a_crash_at_any_point_of_parquet_files_loses_nothing_and_doubles_nothing
 
 
 @pytest.fixture
-def rows_in_postgres(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Callable[[], dict[str, list[Any]]]:
-    """Programs write into PostgreSQL; what it has."""
-    url = postgres.database()
-    monkeypatch.setenv("SINKS", url)
-    return lambda: {"clicks": postgres.ask(url, sinks.CLICKS), "last": postgres.ask(url, sinks.LAST)}
+def rows_service() -> Iterator[RowsService]:
+    found = RowsService()
+    threading.Thread(target=found.serve_forever, args=(0.01,), daemon=True).start()
+    yield found
+    found.shutdown()
+    found.server_close()
+
+
+@pytest.fixture
+def rows_outside(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], dict[str, list[Any]]]:
+    """Programs write into a sink of the kind that a test names; what it has."""
+    if request.param == "postgres":
+        postgres: PostgresServer = request.getfixturevalue("postgres")
+        url = postgres.database()
+        monkeypatch.setenv("SINKS", url)
+        return lambda: {"clicks": postgres.ask(url, sinks.CLICKS), "last": postgres.ask(url, sinks.LAST)}
+    if request.param == "http":
+        service: RowsService = request.getfixturevalue("rows_service")
+        monkeypatch.setenv("SINKS", service.url)
+        return service.rows
+    monkeypatch.setenv("SINKS", request.param)
+    return lambda: sinks.rows_in(tmp_path)
+
+
+KINDS = ["postgres", sinks.DUCKDB, sinks.DELTA, sinks.ICEBERG, "http"]
 
 
 @pytest.mark.parametrize(("points", "count"), [(SINK_POINTS, 1), (["in-sink"], 2), (["after-sink"], 2)])
-def test_a_crash_at_any_point_of_postgres_loses_nothing_and_doubles_nothing(
+@pytest.mark.parametrize("rows_outside", KINDS, indirect=True)
+def test_a_crash_at_any_point_of_other_sinks_loses_nothing_and_doubles_nothing(
     points: list[str],
     count: int,
     filled: Path,
     tmp_path: Path,
-    rows_in_postgres: Callable[[], dict[str, list[Any]]],
+    rows_outside: Callable[[], dict[str, list[Any]]],
 ):
     folder = harness.copy_of(filled, tmp_path)
     harness.run_with_crashes_at(folder, "--hand-on", points, count, SCRIPT)
-    assert rows_in_postgres() == DIRECTLY
+    assert rows_outside() == DIRECTLY
 
 
 def clicks_of(base: Path) -> list[tuple[str, int]]:
@@ -101,9 +126,19 @@ def test_a_program_killed_now_and_then_loses_nothing_and_doubles_nothing(mode: s
 
 
 @pytest.mark.parametrize("mode", ["--slots", "--spark"])
-def test_a_program_with_postgres_killed_now_and_then_loses_nothing_and_doubles_nothing(
-    mode: str, few: Path, tmp_path: Path, rows_in_postgres: Callable[[], dict[str, list[Any]]]
+@pytest.mark.parametrize("rows_outside", ["postgres"], indirect=True)
+def test_a_whole_program_killed_at_any_point_of_postgres_loses_nothing_and_doubles_nothing(
+    mode: str, few: Path, tmp_path: Path, rows_outside: Callable[[], dict[str, list[Any]]]
 ):
     folder = harness.copy_of(few, tmp_path)
     harness.run_with_crashes_at(folder, mode, SINK_POINTS, 1, SCRIPT)
-    assert rows_in_postgres() == sinks.expected(clicks_of(few))
+    assert rows_outside() == sinks.expected(clicks_of(few))
+
+
+@pytest.mark.parametrize("rows_outside", KINDS, indirect=True)
+def test_a_program_with_another_sink_killed_now_and_then_loses_nothing_and_doubles_nothing(
+    few: Path, tmp_path: Path, rows_outside: Callable[[], dict[str, list[Any]]]
+):
+    folder = harness.copy_of(few, tmp_path)
+    harness.run_to_the_end(folder, "--slots", ["driver", "slot"], kills=4, seed=8, script=SCRIPT)
+    assert rows_outside() == sinks.expected(clicks_of(few))

@@ -91,7 +91,7 @@ def _check(at: str, wanted: Wanted) -> None:
         raise TopologyError(
             f"{at}: {sink.shown} takes streams alone: it adds rows, and replaces or deletes none. To add each change "
             "as a row, write table.to_stream().to_sink(...). To keep one row for each key, use PostgresSink, "
-            "DuckDbSink or SqliteSink"
+            "DuckDbSink, SqliteSink, DeltaSink or IcebergSink"
         )
     for what, text in zip(("key", "value", "timestamp"), wanted.columns, strict=True):
         may_lack = what == "timestamp" or (what == "key" and not wanted.is_table)

@@ -12,14 +12,18 @@ if _TYPE_CHECKING:
     from penstock.sinks.batch import SinkBatch
     from penstock.sinks.duckdb import DuckDbSink
     from penstock.sinks.http import HttpSink
+    from penstock.sinks.lakes.delta import DeltaSink
+    from penstock.sinks.lakes.iceberg import IcebergSink
     from penstock.sinks.parquet.sink import ParquetSink
     from penstock.sinks.postgres.sink import PostgresSink
     from penstock.sinks.protocol import Sink, SinkPartition, SinkWriter
     from penstock.sinks.sqlite import SqliteSink
 
 _NAMES = {
+    "DeltaSink": "lakes.delta",
     "DuckDbSink": "duckdb",
     "HttpSink": "http",
+    "IcebergSink": "lakes.iceberg",
     "ParquetSink": "parquet.sink",
     "PostgresSink": "postgres.sink",
     "Sink": "protocol",
@@ -29,8 +33,10 @@ _NAMES = {
     "SqliteSink": "sqlite",
 }
 __all__ = [
+    "DeltaSink",
     "DuckDbSink",
     "HttpSink",
+    "IcebergSink",
     "ParquetSink",
     "PostgresSink",
     "Sink",

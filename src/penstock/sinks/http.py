@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from penstock.errors import ConfigError, SinkError
+from penstock.faults import crash_point
 from penstock.messages import show
 from penstock.sinks.batch import SinkBatch
 from penstock.sinks.protocol import Sink, SinkPartition, SinkWriter
@@ -98,6 +99,7 @@ class _Writer(SinkWriter):
         request = urllib.request.Request(self._sink.url, msgspec.json.encode(rows), headers, method="POST")
         try:
             with urllib.request.urlopen(request, timeout=self._sink.timeout / 1000) as answer:
+                crash_point("in-sink")
                 answer.read()
         except urllib.error.HTTPError as error:
             with error:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.errors import SinkError
+from penstock.errors import ConfigError, SinkError
 from penstock.sinks.batch import SinkBatch
 
 
@@ -40,6 +40,15 @@ class SinkPartition:
     def id(self) -> str:
         """A name that no other partition of any program has."""
         return f"{self.application_id}/{self.name}/{self.number}"
+
+    def need_keys(self, shown: str) -> None:
+        """Raise ``ConfigError`` if the rows of a table have no columns to find them by.
+
+        Args:
+            shown: the sink's name, for messages.
+        """
+        if self.is_table and not self.keys:
+            raise ConfigError(f"{shown}: the rows of a table are found by their key; name its column: key=...")
 
     def check_topic(
         self, topic_id: str, remedy: str = "Empty the sink's table and remove its row in penstock_sinks"

@@ -116,8 +116,7 @@ class SqlWriter(SinkWriter):
     """The end of a SELECT that keeps others from writing the same row."""
 
     def __init__(self, partition: SinkPartition, table: str, shown: str):
-        if partition.is_table and not partition.keys:
-            raise ConfigError(f"{shown}: the rows of a table are found by their key; name its column: key=...")
+        partition.need_keys(shown)
         self.partition = partition
         self.table = table_name(table)
         *schema, _ = table.split(".")

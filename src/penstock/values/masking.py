@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 MASK = "****"
 
@@ -19,3 +20,12 @@ def masked(text: str) -> str:
     """
     text = _USER.sub(MASK, text)
     return _PARAMETER.sub(lambda part: part[1] + (MASK if SECRET_NAME.search(part[2]) else part[3]), text)
+
+
+def secret_values(settings: Mapping[str, str]) -> list[str]:
+    """Return the values of settings whose names say that they are secrets.
+
+    >>> secret_values({"AWS_REGION": "eu", "AWS_SECRET_ACCESS_KEY": "abc"})
+    ['abc']
+    """
+    return [value for name, value in settings.items() if SECRET_NAME.search(name)]

@@ -10,15 +10,13 @@ import pyarrow as pa
 from penstock.errors import ConfigError
 from penstock.files.locations import checkpoint_place, folder, scheme_of
 from penstock.messages import show
+from penstock.sinks.gathering import EVERY, ROWS, gathering
 from penstock.sinks.parquet.dates import is_date
 from penstock.sinks.parquet.writer import ParquetWriter
 from penstock.sinks.protocol import Sink, SinkPartition, SinkWriter
 from penstock.storage.base import LocalStorage, Storage
-from penstock.values.durations import Duration, to_ms
+from penstock.values.durations import Duration
 from penstock.values.masking import masked
-
-ROWS = 500_000
-EVERY: Duration = "5 minutes"
 
 _DATE = "date"
 """The name in the folders' names, which readers take for a column."""
@@ -54,13 +52,10 @@ class ParquetSink(Sink):
     def __init__(self, place: Path | str, *, date: str | None = "timestamp", rows: int = ROWS, every: Duration = EVERY):
         if date is not None and not (isinstance(date, str) and date.strip()):
             raise ConfigError(f"ParquetSink: date is the name of a column, or None for no folders; got {show(date)}")
-        if type(rows) is not int or rows < 1:
-            raise ConfigError(f"ParquetSink: rows is a number of records from 1 on; got {show(rows)}")
         self.storage = _storage(place)
         self._place = masked(str(place))
         self.date = date
-        self.gather_rows = rows
-        self.gather_ms = to_ms(every, "ParquetSink: every")
+        self.gather_rows, self.gather_ms = gathering("ParquetSink", rows, every)
         self._is_checked = False
 
     @property

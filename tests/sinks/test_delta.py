@@ -1,0 +1,68 @@
+"""What tables of Delta Lake alone do: rules, forgotten numbers, arguments."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from penstock import SinkError, StreamsBuilder
+from penstock.errors import ConfigError
+from penstock.sinks import DeltaSink
+from support.handing import handed_on, put
+
+deltalake = pytest.importorskip("deltalake")
+
+
+def appended(folder: Path) -> StreamsBuilder:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key=str, value=int)
+    stream.to_sink(DeltaSink(folder / "rows"), "rows", key=None, value="n", timestamp=None)
+    return builder
+
+
+def test_a_table_of_the_users_own_keeps_its_partitions(tmp_path: Path):
+    deltalake.DeltaTable.create(
+        tmp_path / "rows", pa.schema([("note", pa.string()), ("n", pa.int32())]), partition_by=["n"]
+    )
+    put(tmp_path, "shop-rows-sink", ("a", 1), ("b", 2), key=str, value=int)
+    handed_on(appended(tmp_path), tmp_path)
+    found = deltalake.DeltaTable(tmp_path / "rows")
+    assert found.metadata().partition_columns == ["n"]
+    assert sorted(found.to_pyarrow_table()["n"].to_pylist()) == [1, 2]
+
+
+def test_a_rule_of_the_table_ends_the_program_at_once(tmp_path: Path):
+    deltalake.DeltaTable.create(tmp_path / "rows", pa.schema([("n", pa.int64())])).alter.add_constraint({"c": "n > 0"})
+    put(tmp_path, "shop-rows-sink", ("a", -1), key=str, value=int)
+    with pytest.raises(SinkError, match="rows break a rule of the table"):
+        handed_on(appended(tmp_path), tmp_path)
+
+
+def test_a_table_that_forgets_numbers_is_refused(tmp_path: Path):
+    properties = {"delta.setTransactionRetentionDuration": "interval 1 days"}
+    deltalake.DeltaTable.create(tmp_path / "rows", pa.schema([("n", pa.int64())]), configuration=properties)
+    put(tmp_path, "shop-rows-sink", ("a", 1), key=str, value=int)
+    with pytest.raises(SinkError, match="the table forgets numbers"):
+        handed_on(appended(tmp_path), tmp_path)
+
+
+REFUSED: dict[str, str] = {
+    "DeltaSink(5)": "DeltaSink: place takes a path or a URL, got 5",
+    "DeltaSink('x', rows=0)": "DeltaSink: rows is a number of records from 1 on; got 0",
+    "DeltaSink('x', storage_options={'key': 5})": "storage_options is a dict of texts; its values are not shown",
+}
+
+
+@pytest.mark.parametrize("call", REFUSED)
+def test_what_cannot_be_meant_is_refused_where_it_is_said(call: str):
+    with pytest.raises(ConfigError, match=REFUSED[call]):
+        eval(call, {"DeltaSink": DeltaSink})
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    with pytest.raises(ConfigError, match=r"pip install 'penstock-streams\[delta\]'"):
+        DeltaSink("lake")
