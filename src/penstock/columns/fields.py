@@ -60,12 +60,20 @@ class FieldsColumn(Column):
 
     def encoded(self) -> Binary:
         if self._data is None:
-            self._data = self._lines() or (self.serde.encode_all(self.decoded()) if len(self) else nulls(0))
+            missing = self.null_mask()
+            self._data = self._present(~missing) if missing is not None else self._lines()
+            if self._data is None:
+                self._data = self.serde.encode_all(self.decoded()) if len(self) else nulls(0)
         return self._data
+
+    def _present(self, valid: BoolArray) -> Binary:
+        """Return the bytes, made of those of the rows that have a value."""
+        rows = pa.array(np.cumsum(valid) - 1, mask=~valid)
+        return self.take(np.flatnonzero(valid)).encoded().take(rows)
 
     def _lines(self) -> Binary | None:
         """Return the bytes, cut out of one text with a line for each value; None if they do not go so."""
-        if not len(self) or self.null_mask() is not None or not all(map(_is_finite, self.parts)):
+        if not len(self) or not all(map(_is_finite, self.parts)):
             return None
         if len(self.parts) == 1 and self.parts[0].values.dtype != object:
             return self._numbers(self.parts[0])

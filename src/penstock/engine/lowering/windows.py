@@ -8,7 +8,7 @@ from penstock.ops.core.operator import Operator
 from penstock.ops.windows.cogroup import CogroupInput, ObservedTime, OneTime, SideTimes
 from penstock.ops.windows.distinct import NoFold, WindowDistinct
 from penstock.ops.windows.on_window_close import Closing
-from penstock.ops.windows.sessions.fold import session_fold_of
+from penstock.ops.windows.sessions.folds import session_fold_of
 from penstock.ops.windows.time_windows import WindowAggregate
 from penstock.ops.windows.windowed_table import WindowedTable
 from penstock.plan import nodes

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.arrays import BoolArray
+from penstock.arrays import BoolArray, IntArray
 from penstock.columns.column import BytesColumn, Column
 from penstock.columns.fields import FieldsColumn
 from penstock.columns.numbers import Numbers
@@ -26,35 +26,46 @@ class NamedColumns:
 
     def __init__(self, together: Together):
         self._together = together
-        self._serde = together.serde
+        self.serde = together.serde
         self._cells = [
             [name, *(f"{name}__{cell.name}" for cell in folding.cells[1:])]
             for name, folding in zip(together.names, together.foldings, strict=True)
         ]
-        self._is_computed = all(is_computed(folding) for folding in together.foldings)
+        self.is_computed = all(is_computed(folding) for folding in together.foldings)
         self._names = [name for name, _ in together.fields]
 
     def fold(
         self, groups: Groups, before: Values, keys: Any, values: Column
     ) -> tuple[FieldsColumn, FieldsColumn] | None:
         """Return the aggregates after and before each row, in processing order; None if they go record by record."""
-        if not self._is_computed:
+        if not self.is_computed:
             return None
-        kept = self._serde.decode_all(before.data)
-        existed = np.array([one is not None for one in kept], np.bool_)
+        kept = self.serde.decode_all(before.data)
         try:
-            parts = self._computed(groups, kept, existed, keys, values)
+            parts = self.parts(groups, kept, keys, values)
         except KeyboardInterrupt:
             raise
         except BaseException:  # of a user's function, too: record by record shows which one fails
             return None
-        new = FieldsColumn(tuple(Part(*map(groups.unsort, _masked(part))) for part in parts), self._serde)
-        return new, self._before(groups, kept, existed, parts)
+        existed = np.array([one is not None for one in kept], np.bool_)
+        valid = groups.unsort(~groups.is_first() | existed[groups.group])
+        source = np.where(groups.is_first(), groups.group, len(kept) - 1 + np.arange(len(groups.order)))
+        new = FieldsColumn(tuple(part.take(_inverse(groups.order)) for part in parts), self.serde)
+        return new, self.either(kept, parts, groups.unsort(source), None if valid.all() else valid)
 
-    def _computed(self, groups: Groups, kept: list[Any], existed: BoolArray, keys: Any, values: Column) -> list[Part]:
-        """Return the fields after each row, in the groups' order."""
+    def parts(self, groups: Groups, kept: list[Any], keys: Any, values: Column) -> list[Part]:
+        """Return the fields after each row, in the groups' order.
+
+        Args:
+            kept: the aggregate of each group before its rows, or None.
+            keys: returns the key of each row.
+
+        Raises:
+            BaseException: a row fails, or columns are not for it.
+        """
         together = self._together
         found: dict[str, Part] = {}
+        existed = np.array([one is not None for one in kept], np.bool_)
         trusted, numbers = isinstance(values, BytesColumn), _numbers(together, values)
         for names, reading, folding in zip(self._cells, together.readings, together.foldings, strict=True):
             base = [[None if one is None else getattr(one, name) for one in kept] for name in names]
@@ -64,20 +75,25 @@ class NamedColumns:
             found |= zip(names, computed(folding, given), strict=True)
         return [found[name] for name in self._names]
 
-    def _before(self, groups: Groups, kept: list[Any], existed: BoolArray, parts: list[Part]) -> FieldsColumn:
-        """Return what was there before each row: after the row before it, or in the store."""
-        rows = np.arange(len(groups.order))
-        source = np.where(groups.is_first(), groups.group, len(kept) + rows - 1)
+    def either(
+        self, kept: list[Any], parts: list[Part], source: IntArray, valid: BoolArray | None = None
+    ) -> FieldsColumn:
+        """Return aggregates that were kept or, by numbers after these, are of the fields; made when asked for."""
 
         def made() -> tuple[Part, ...]:
             every = []
             for name, part in zip(self._names, parts, strict=True):
                 stored = objects([None if one is None else getattr(one, name) for one in kept])
-                every.append(joined([_alike(stored, part), part]).take(groups.unsort(source)))
+                every.append(joined([_alike(stored, part), part]).take(source))
             return tuple(every)
 
-        valid = groups.unsort(~groups.is_first() | existed[groups.group])
-        return FieldsColumn(made, self._serde, None if valid.all() else valid, len(rows))
+        return FieldsColumn(made, self.serde, valid, len(source))
+
+
+def _inverse(order: IntArray) -> IntArray:
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order))
+    return places
 
 
 def _numbers(together: Together, values: Column) -> Numbers:
@@ -87,10 +103,6 @@ def _numbers(together: Together, values: Column) -> Numbers:
 
 def _read(reading: Reading, keys: Callable[[], list[Any]], values: Column) -> list[Any]:
     return reading.column(keys, values.decoded())
-
-
-def _masked(part: Part) -> tuple[Any, ...]:
-    return (part.values,) if part.present is None else (part.values, part.present)
 
 
 def _alike(stored: Any, part: Part) -> Part:

@@ -18,10 +18,8 @@ from penstock.columns.column import Column, NumberColumn
 from penstock.figures.moving import moving
 from penstock.ops.core.failures import blame
 from penstock.ops.core.fold import Keeper
-from penstock.ops.core.notes import TaskFacts
 from penstock.ops.core.record_context import Told
 from penstock.plan.functions import UserFunction
-from penstock.plan.nodes import Aggregation
 from penstock.serdes import INT, Serde
 
 
@@ -203,29 +201,3 @@ class UserSessions(SessionFold):
 
     def column(self, results: list[Any]) -> Column:
         return self._keeper.column(results)
-
-
-def session_fold_of(aggregation: Aggregation, serde: Serde, facts: TaskFacts) -> SessionFold:
-    """Return the fold of an aggregation in sessions."""
-    if aggregation.kind == "count":
-        if serde == INT:
-            return CountSessions()
-        return UserSessions(serde, lambda: 0, lambda key, value, count: count + 1, lambda key, a, b: a + b, None)
-    assert aggregation.add is not None
-    told = Told(facts)
-    added = told.function(aggregation.add)
-    if aggregation.kind == "reduce":
-
-        def add(key: Any, value: Any, aggregate: Any) -> Any:
-            return value if aggregate is None else added(aggregate, value)
-
-        return UserSessions(serde, lambda: None, add, lambda key, a, b: add(key, b, a), aggregation.add, told=told)
-    assert aggregation.initialize is not None
-    merge = _no_merger if aggregation.merge is None else told.function(aggregation.merge)
-    return UserSessions(
-        serde, aggregation.initialize, added, merge, function=aggregation.add, merger=aggregation.merge, told=told
-    )
-
-
-def _no_merger(key: Any, one: Any, other: Any) -> Any:
-    raise AssertionError("only sessions merge")
