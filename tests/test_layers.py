@@ -31,7 +31,7 @@ LAYERS = {
     "log": "serdes storage",
     "plan": "serdes",
     "sinks": "log serdes storage",
-    "sources": "log serdes sinks storage",
+    "sources": "log query serdes sinks storage",
     "dsl": "plan serdes",
     "state/columns": "",
     "state": "state/columns storage",

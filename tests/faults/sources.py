@@ -3,6 +3,7 @@ whose URL is in the variable ``OUTBOX``.
 
 python sources.py FOLDER --fill COUNT   put the files in place
 python sources.py FOLDER --bring-in     bring them into the topic of the source, as a thread of a program does
+python sources.py FOLDER --listen       take requests in until so many records are there as ``--fill`` would give files
 python sources.py FOLDER --slots        process them in slots of this machine
 python sources.py FOLDER --spark        process them on Spark
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -20,7 +22,7 @@ import program
 from penstock import StreamsBuilder, Topology, consume
 from penstock.engine.sources.sources import Sources
 from penstock.log.file.log import FileLog
-from penstock.sources import FileSource, PostgresOutbox, SourceBatch, SourceReader
+from penstock.sources import FileSource, HttpSource, PostgresOutbox, SourceBatch, SourceReader
 from penstock.sources.protocol import SourceContext
 from penstock.storage.base import LocalStorage
 
@@ -71,6 +73,24 @@ def bring_in(folder: Path) -> None:
     sources.stop()
 
 
+PORT, WANTED = "PORT", "WANTED"
+
+
+def listen(folder: Path) -> None:
+    """Take requests in at the port in the variable ``PORT`` until the topic has as many records as ``WANTED`` says."""
+    builder = StreamsBuilder()
+    source = HttpSource(int(os.environ[PORT]), key="user")
+    builder.source(source, "clicks", key=str, value=dict, partitions=2).to("out")
+    log = FileLog(folder / "log")
+    sources = Sources(builder.build().owned_by(program.APPLICATION), program.APPLICATION, log)
+    sources.prepare()
+    sources.begin(None, LocalStorage(folder / "state" / "checkpoint"), False)
+    while sum(log.end_offsets(TOPIC)) < int(os.environ[WANTED]):
+        sources.check_running()
+        time.sleep(0.02)
+    sources.stop()
+
+
 def numbers_in(folder: Path) -> list[int]:
     """The numbers of the clicks in the topic of the source."""
     return sorted(one.value["n"] for one in consume(TOPIC, key=str, value=dict, log=folder / "log"))
@@ -92,5 +112,7 @@ if __name__ == "__main__":
         fill(Path(folder), int(rest[0]))
     elif mode == "--bring-in":
         bring_in(Path(folder))
+    elif mode == "--listen":
+        listen(Path(folder))
     else:
         program.MODES[mode](Path(folder), topology(Path(folder)))

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import harness
@@ -10,6 +14,7 @@ import pytest
 
 import sources
 from penstock.faults import SOURCE_POINTS
+from penstock.testing.broker import free_ports
 from support.postgres import PostgresServer
 
 pytestmark = pytest.mark.slow
@@ -49,6 +54,40 @@ def test_a_program_killed_now_and_then_counts_each_record_once(mode: str, filled
     harness.run_to_the_end(folder, mode, ["driver", "slot"], kills=4 if mode == "--slots" else 2, seed=7, script=SCRIPT)
     assert sources.numbers_in(folder) == list(range(COUNT))
     assert sources.counts_in(folder) == sources.expected_counts(COUNT)
+
+
+def test_a_crash_at_any_point_while_requests_come_stores_each_once_that_was_answered_and_each_that_was_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    httpx = pytest.importorskip("httpx", reason="comes with penstock-streams[dev]")
+    [port] = free_ports(1)
+    wanted = 300
+    monkeypatch.setenv(sources.PORT, str(port))
+    monkeypatch.setenv(sources.WANTED, str(wanted))
+    (tmp_path / "log").mkdir()
+
+    def post(n: int) -> None:
+        """Post until it is answered."""
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            with suppress(httpx.TransportError):
+                headers = {"Idempotency-Key": f"k{n}"}
+                given = {"user": f"u{n % 7}", "n": n}
+                if httpx.post(f"http://127.0.0.1:{port}", json=given, headers=headers, timeout=10).status_code == 200:
+                    return
+            time.sleep(0.05)
+
+    with ThreadPoolExecutor(4) as clients:
+        posted = [clients.submit(post, n) for n in range(wanted - 1)]
+        start = threading.Thread(
+            target=harness.run_with_crashes_at, args=(tmp_path, "--listen", SOURCE_POINTS, 2, SCRIPT)
+        )
+        start.start()
+        for one in posted:
+            one.result()
+        post(wanted - 1)  # the last one lets the program end, perhaps before it has answered
+        start.join()
+    assert sources.numbers_in(tmp_path) == list(range(wanted))
 
 
 def test_a_crash_at_any_point_of_an_outbox_loses_nothing_and_doubles_nothing(

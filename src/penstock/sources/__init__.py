@@ -10,11 +10,13 @@ from typing import Any as _Any
 
 if _TYPE_CHECKING:
     from penstock.sources.files.source import FileSource
+    from penstock.sources.http.source import HttpSource
     from penstock.sources.outbox import PostgresOutbox
     from penstock.sources.protocol import Source, SourceBatch, SourceContext, SourceReader
 
 _NAMES = {
     "FileSource": "files.source",
+    "HttpSource": "http.source",
     "PostgresOutbox": "outbox",
     "Source": "protocol",
     "SourceBatch": "protocol",
@@ -23,6 +25,7 @@ _NAMES = {
 }
 __all__ = [
     "FileSource",
+    "HttpSource",
     "PostgresOutbox",
     "Source",
     "SourceBatch",

@@ -169,6 +169,8 @@ class SourceThread:
                     count = feed.step()
                     if count is not None:
                         self._brought_in(count)
+                        if not getattr(self._feed.source, "has_end", True):
+                            self._is_all_read(asked)  # there is always more
                         continue
                     self._is_all_read(asked)
                     if self._wake.wait(seconds):

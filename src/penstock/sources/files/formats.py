@@ -5,17 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import SourceError
 from penstock.serdes import Serde, json_columns
-from penstock.sources.files.cells import keys_of, keys_of_column, keys_of_text, objects_of_text
-from penstock.values.decoding import json_decoder
+from penstock.sources.cells import keys_in_lines, keys_of_column, keys_of_text, objects_of_text
 
 _BLOCK = 8 << 20
 """How many bytes of text are read at once."""
@@ -131,7 +128,11 @@ class JsonLines(Rows):
             self._at += size
             lines = _lines_of(text)
             if len(lines):
-                keys = {} if self._wanted.key is None else {"key": self._keys(lines, self._wanted.key)}
+                keys = (
+                    {}
+                    if self._wanted.key is None
+                    else {"key": keys_in_lines(lines, self._wanted.key, self._wanted.types[0])}
+                )
                 return pa.table({**keys, "value": lines}), self._at
         return None
 
@@ -150,22 +151,6 @@ class JsonLines(Rows):
         end = block.rindex(b"\n") + 1
         self._rest = block[end:]
         return block[:end]
-
-    def _keys(self, lines: Any, field: str) -> Any:
-        decode = json_decoder(_with_key(field)).decode
-        return keys_of([_key_in(line, decode) for line in lines.to_pylist()], self._wanted.types[0])
-
-
-@cache
-def _with_key(field: str) -> type:
-    return msgspec.defstruct("Line", [("key", Any, msgspec.field(name=field, default=None))])
-
-
-def _key_in(line: bytes, decode: Callable[[bytes], Any]) -> Any:
-    try:
-        return decode(line).key
-    except msgspec.DecodeError:  # the record fails where its value is decoded
-        return None
 
 
 def _size_of(block: bytes, most: int) -> int:

@@ -3,6 +3,7 @@ the program decodes it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date, datetime
 from functools import cache
 from typing import Any, get_type_hints
@@ -13,6 +14,7 @@ import pyarrow as pa
 from penstock.arrays import binary
 from penstock.serdes import STR, Serde, json_columns, plain_type
 from penstock.serdes.json import JsonSerde
+from penstock.values.decoding import json_decoder
 
 _KINDS = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), datetime: pa.timestamp("us"), date: pa.date32()}
 """The types of fields as which columns of text are read; all others stay text."""
@@ -36,6 +38,24 @@ def _key_of(value: Any, serde: Serde) -> bytes:
         return serde.encode_to_bytes(value)
     except Exception:
         return value.encode() if isinstance(value, str) and serde is STR else msgspec.json.encode(value)
+
+
+def keys_in_lines(lines: Any, field: str, serde: Serde) -> Any:
+    """Return the keys that are a field of JSON objects; null for what is no object, or lacks the field."""
+    decode = json_decoder(_with_key(field)).decode
+    return keys_of([_key_in(line, decode) for line in lines.to_pylist()], serde)
+
+
+@cache
+def _with_key(field: str) -> type:
+    return msgspec.defstruct("Line", [("key", Any, msgspec.field(name=field, default=None))])
+
+
+def _key_in(line: bytes, decode: Callable[[bytes], Any]) -> Any:
+    try:
+        return decode(line).key
+    except msgspec.DecodeError:  # the record fails where its value is decoded
+        return None
 
 
 def keys_of_text(column: Any, serde: Serde) -> Any:

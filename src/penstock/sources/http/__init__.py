@@ -1,0 +1,1 @@
+"""Requests that come in over HTTP, and are answered when their records are in the log."""
