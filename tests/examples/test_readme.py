@@ -18,7 +18,7 @@ from penstock import StreamsBuilder, dsl
 from support import readme
 
 HELLO = readme.ROOT / "examples" / "hello" / "app.py"
-PAGES = ("running.md", "testing.md", "topics.md", "processors.md", "sources.md")
+PAGES = ("running.md", "testing.md", "topics.md", "processors.md")
 """The pages with snippets that need no more than the README's program."""
 [PROGRAM] = readme.blocks("python")
 SNIPPETS = [snippet for page in PAGES for snippet in readme.blocks("python", readme.page(page))]
