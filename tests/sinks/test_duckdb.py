@@ -145,5 +145,6 @@ def test_a_run_of_the_command_line_ends_without_words_of_duckdb(tmp_path: Path):
     command = [sys.executable, "-m", "penstock", "run", "app.py:builder", "--engine", "local", "--available-now"]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "leaked" not in ran.stdout + ran.stderr
+    assert ran.stderr.splitlines()[-1] == "The results of 'rows' are in DuckDB table rows in x.duckdb."
     with duckdb.connect(str(tmp_path / "x.duckdb")) as database:
         assert database.execute("SELECT key, value FROM rows").fetchall() == [("a", "x")]

@@ -26,16 +26,15 @@ from penstock.cli.logs import json_line, log_as_json, log_format_option, logs_ar
 from penstock.cli.options import load_settings, settings_options
 from penstock.cli.program import PROGRAM_HELP, default_application_id, load_program, program_argument, program_file
 from penstock.cli.progress import Display, JsonDisplay, LineDisplay, LiveDisplay
+from penstock.cli.results import log_option, say_where_results_are
 from penstock.cli.terminal import count, say, stderr
 from penstock.cli.ui import UI_PORT
 from penstock.engine.shared.progress import Progress
 from penstock.errors import ConfigError, PenstockError, SparkLostError
-from penstock.log.cluster import SCHEME
 from penstock.log.open import open_log
 from penstock.plan.topology import Topology
 from penstock.query.guard import url_of
 from penstock.query.server import PORT, keep_port
-from penstock.settings import Settings
 from penstock.values.durations import to_ms
 from penstock.watch.server import check_installed
 
@@ -193,7 +192,7 @@ def run(
             raise
         _say_how_it_ended(streams, signals.wants_stop)
         _say_what_was_lost(streams, program, given)
-        _say_where_results_are(streams)
+        say_where_results_are(streams)
 
 
 def _port(is_wanted: bool, given: int | None, variable: str, usual: int) -> int | None:
@@ -459,7 +458,7 @@ def _say_what_was_lost(streams: Streams, program: str, given: dict[str, Any]) ->
     say("To see more:")
     say(f"  {shlex.join(['penstock', 'explain', program, '--losses', *_where_state_is(given)])}")
     for topic in streams.settings.dead_letters:
-        say(f"  penstock topics cat {topic}{_log_option(streams)}")
+        say(f"  penstock topics cat {topic}{log_option(streams)}")
 
 
 def _where_state_is(given: dict[str, Any]) -> list[str]:
@@ -480,20 +479,3 @@ _STATE_OPTIONS = {
     "checkpoint": "--checkpoint",
     "config_file": "--config",
 }
-
-
-def _say_where_results_are(streams: Streams) -> None:
-    topics = streams.topology.sink_topics
-    if not topics:
-        return
-    options = _log_option(streams)
-    say(f"The results are in topics in {streams.log.url}. To read them:")
-    for topic in topics:
-        say(f"  penstock topics cat {topic}{options}")
-
-
-def _log_option(streams: Streams) -> str:
-    """Return the options that commands need to find the log."""
-    log, usual = streams.log.url, Settings.load().topics_in
-    is_usual = str(usual).startswith(log) if log.startswith(SCHEME) else Path(usual).resolve() == Path(log)
-    return "" if is_usual else f" --log {shlex.quote(log)}"
