@@ -11,6 +11,7 @@ from penstock import StreamsBuilder, cli, produce
 from penstock.engine.local import LocalApplication
 from penstock.engine.operate.lock import ApplicationLock
 from penstock.engine.operate.reset import Target, Wanted
+from penstock.engine.shared.children import SINKS, Child, ChildNotes
 from penstock.errors import ConfigError
 from penstock.log.file.log import FileLog
 from penstock.settings import Settings
@@ -98,3 +99,11 @@ def test_two_places_to_begin_at_are_refused(penstock: Penstock):
     refused = penstock("reset", "app", "--to-latest", "--shift-by", "3")
     assert refused.code == 2
     assert "say one place to begin at, not several" in " ".join(refused.err)
+
+
+def test_sinks_that_are_given_their_results_again_are_named(penstock: Penstock, folder: Path):
+    storage = LocalStorage(folder / ".penstock" / "app" / "checkpoint")
+    child = Child(name="totals", topic="app-totals-sink", sink="SQLite table totals in shop.db")
+    ChildNotes(storage, SINKS).write([child])
+    said = "  sinks that are given their results again: totals (SQLite table totals in shop.db)"
+    assert penstock("reset", "app").out[-1] == said

@@ -195,7 +195,10 @@ def test_a_sink_that_was_restored_from_an_older_copy_is_told_and_given_what_it_l
 def test_a_sink_that_is_ahead_of_the_log_is_refused(tmp_path: Path):
     put(tmp_path, 1)
     lists = Lists(numbers={0: 9})
-    with running(tmp_path, lists) as sinks, pytest.raises(SinkError, match=r"the sink has number 9, and topic .* ends"):
+    with (
+        running(tmp_path, lists) as sinks,
+        pytest.raises(SinkError, match=r"the sink has number 9, and topic .* ended"),
+    ):
         sinks.process_sinks()
     assert lists.rows == {}
 

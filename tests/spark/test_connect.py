@@ -18,6 +18,7 @@ import penstock
 from penstock import StreamsBuilder, consume, produce
 from penstock.errors import ConfigError
 from penstock.state.folder_lock import lockable, takes
+from support import sink_program
 from support.connect import KEYS, connect_server, counting, put, remote_session
 
 pytestmark = pytest.mark.slow
@@ -226,6 +227,15 @@ def test_a_program_runs_in_micro_batches_through_kills_and_interrupts_and_keeps_
     assert sorted(found) == [n * 10 for n in range(270)]  # each once
     totals = [(record.key, record.value) for record in consume("totals", str, int, log=lines / "log")]
     assert sorted(totals) == [(key, n) for key in KEYS for n in range(1, 31)]
+
+
+@pytest.mark.parametrize("engine", ["spark", "micro-batch"])
+def test_sinks_of_a_program_have_each_record_once(remote: Any, engine: str, tmp_path: Path):
+    for start in (0, 70):
+        sink_program.feed(tmp_path, start, start + 70)
+        sink_program.run(tmp_path, engine, spark=remote)
+    assert sink_program.rows(tmp_path) == list(range(140))
+    assert sink_program.totals(tmp_path) == {f"u{one}": 20 for one in range(7)}
 
 
 PROGRAM = """

@@ -27,6 +27,7 @@ from penstock import (
 )
 from penstock.engine.running.start import start as started
 from penstock.errors import ConfigError, ProcessingError
+from support import sink_program
 
 pytestmark = pytest.mark.slow
 
@@ -357,3 +358,11 @@ def test_no_core_of_spark_is_kept_between_two_commits(spark: Any, tmp_path: Path
     with start(counting(), tmp_path, spark, slots=4) as streams:  # all cores of the session
         streams.process_all_available()
         assert spark.range(8, numPartitions=8).count() == 8
+
+
+def test_sinks_of_a_program_have_each_record_once(spark: Any, tmp_path: Path):
+    for start_at in (0, 70):
+        sink_program.feed(tmp_path, start_at, start_at + 70)
+        sink_program.run(tmp_path, "micro-batch", spark=spark)
+    assert sink_program.rows(tmp_path) == list(range(140))
+    assert sink_program.totals(tmp_path) == {f"u{one}": 20 for one in range(7)}

@@ -12,6 +12,7 @@ from penstock.cli.state import APPLICATION_HELP, application_argument
 from penstock.cli.stopped import stopped
 from penstock.cli.terminal import count, print_table, say
 from penstock.engine.operate.reset import Plan, Reset, Target, Wanted
+from penstock.engine.shared.children import children_of
 from penstock.query.application import checkpoint_of
 from penstock.storage.opening import open_storage
 from penstock.values.durations import to_ms
@@ -68,8 +69,9 @@ def reset(
     wanted = Wanted(targets[0] if targets else Target(), topics, keep_state, keep_waiting, empty_outputs)
     checkpoint = checkpoint_of(application)
     with stopped(application, checkpoint):
-        planned = Reset(open_storage(checkpoint), open_file_log(log_dir), wanted)
-        _show(planned.plan)
+        storage = open_storage(checkpoint)
+        planned = Reset(storage, open_file_log(log_dir), wanted)
+        _show(planned.plan, [f"{one.name} ({one.sink})" for one in children_of(storage) if one.sink])
         if execute:
             planned.execute()
     if execute:
@@ -86,7 +88,7 @@ def _time(at: str | None, ago: str | None) -> int | None:
     return None if ago is None else max(wall_clock_ms() - to_ms(ago, "--by-duration"), 0)
 
 
-def _show(plan: Plan) -> None:
+def _show(plan: Plan, sinks: list[str]) -> None:
     click.echo(f"Reset of {plan.application_id}, as commit {plan.commit:,}:")
     rows = ((move.topic, str(move.partition), f"{move.before:,}", f"{move.now:,}") for move in plan.moves)
     print_table(("topic", "partition", "processed up to", "goes on at"), rows, right=("processed up to", "goes on at"))
@@ -97,6 +99,8 @@ def _show(plan: Plan) -> None:
         dropped = (f"{topic} ({count(records, 'record')})" for topic, records in sorted(plan.refused.items()))
         click.echo(f"  records dropped that their topics refuse, see `penstock publish`: {', '.join(dropped)}")
     click.echo(f"  outputs emptied: {', '.join(plan.outputs) or 'none'}")
+    if sinks:
+        click.echo(f"  sinks that are given their results again: {', '.join(sinks)}")
     for topic in plan.grown:
         say(
             f"Topic {topic} was given more partitions: what a key had before lies in another one than what it gets "

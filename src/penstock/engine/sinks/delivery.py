@@ -31,6 +31,8 @@ class Delivery:
     Args:
         partition: which one, as the sink knows it.
         topic: the topic on the way.
+        ends: where its partitions ended before this program wrote into it; no sink can have more yet. None once the
+            sink has been asked.
         on_warning: is told what people have to know.
 
     Raises:
@@ -46,6 +48,7 @@ class Delivery:
         columns: SinkColumns,
         log: Log,
         notes: SinkNotes,
+        ends: list[int] | None,
         on_warning: Callable[[str], None],
     ):
         self._target = target
@@ -68,25 +71,25 @@ class Delivery:
         """Since when records wait until there are enough of them; None if none do."""
         self._writer = target.sink.open(partition)
         try:
-            self._begin()
+            self._begin(log.end_offsets(topic) if ends is None else ends)
         except BaseException:
             self.close()
             raise
 
     # --- where to continue -------------------------------------------------------------------------------------------
 
-    def _begin(self) -> None:
+    def _begin(self, ends: list[int]) -> None:
         said = self._writer.committed()
         noted = self._notes.of(self._partition.number)
         if said is None:
             self._has_numbers, said = False, noted.number
         elif type(said) is not int or said < 0:
             raise SinkError(f"{self._where}: committed() returns a number from 0 on, or None; it returned {said!r}")
-        end = self._log.end_offsets(self._topic)[self._partition.number]
+        end = ends[self._partition.number] if self._partition.number < len(ends) else 0
         if said > end:
             raise SinkError(
-                f"{self._where}: the sink has number {said:,}, and topic {self._topic!r} ends at offset {end:,}: the "
-                "log was restored from an older copy, or another program wrote into the sink under this name. "
+                f"{self._where}: the sink has number {said:,}, and topic {self._topic!r} ended at offset {end:,} "
+                "before: the log was restored from an older copy, or another program wrote into the sink under this name. "
                 "Nothing was written. Restore both as of one time, or remove the sink's rows and its number"
             )
         if said < noted.number:

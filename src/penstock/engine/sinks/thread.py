@@ -80,6 +80,10 @@ class SinkThread:
         """The ends up to which the sink has all records, by partition."""
         self._wanted: list[int] = []
         """The ends up to which no record may wait for others, by partition."""
+        self._before: list[int] | None = None
+        """Where the partitions ended when the program began, before it wrote."""
+        self._asked: set[int] = set()
+        """The partitions whose numbers the sink has said since then."""
         self._thread: threading.Thread | None = None
         self._watch: Any = None
 
@@ -89,6 +93,8 @@ class SinkThread:
         """Start it, or start it again after a failure."""
         self._storage, self.failure, self.is_told = storage, None, False
         self.child = replace(self.child, state=RUNNING, error="")
+        if self._before is None:
+            self._before = self._log.end_offsets(self._topic) if self._log.exists(self._topic) else []
         self._thread = threading.Thread(target=self._run, name=f"penstock sink {self._target.name}", daemon=True)
         self._thread.start()
 
@@ -219,7 +225,10 @@ class SinkThread:
         keys = tuple(self._columns.keys.names)
         ids = self._application_id, self._target.name, number, log.topic_id(self._topic)
         partition = SinkPartition(*ids, self._target.is_table, self._columns.schema, keys)
-        return Delivery(self._target, partition, self._topic, self._columns, log, notes, self._warn)
+        before = None if number in self._asked else self._before
+        found = Delivery(self._target, partition, self._topic, self._columns, log, notes, before, self._warn)
+        self._asked.add(number)
+        return found
 
     def _warn(self, said: str) -> None:
         _log.warning("application %r: %s", self._application_id, said)
