@@ -88,8 +88,8 @@ class Delivery:
         end = ends[self._partition.number] if self._partition.number < len(ends) else 0
         if said > end:
             raise SinkError(
-                f"{self._where}: the sink has number {said:,}, and topic {self._topic!r} ended at offset {end:,} "
-                "before: the log was restored from an older copy, or another program wrote into the sink under this name. "
+                f"{self._where}: the sink has number {said:,}, and topic {self._topic!r} ended at offset {end:,}: "
+                "the log was restored from an older copy, or another program wrote into the sink under this name. "
                 "Nothing was written. Restore both as of one time, or remove the sink's rows and its number"
             )
         if said < noted.number:
