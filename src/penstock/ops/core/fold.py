@@ -20,6 +20,7 @@ from penstock.figures.moving import moving
 from penstock.ops.core.context import Context
 from penstock.ops.core.failures import misfit_result
 from penstock.ops.core.groups import Groups
+from penstock.ops.core.named_changes import fold_changes
 from penstock.ops.core.named_fold import NamedColumns
 from penstock.ops.core.record_context import Told
 from penstock.plan.aggregates.together import Together
@@ -125,17 +126,23 @@ class Count(Fold):
 
 
 class NamedFold(Fold):
-    """Aggregates by name: whole columns of streams, and the rest record by record."""
+    """Aggregates by name: whole columns as far as possible, and the rest record by record."""
 
     def __init__(self, together: Together, one_by_one: UserFold):
+        self._together = together
         self._columns = NamedColumns(together)
         self._one_by_one = one_by_one
 
     def fold(self, groups: Groups, before: Values, rows: Rows) -> Folded:
-        if rows.subtract is None:
-            folded = self._columns.fold(groups, before, rows.keys, rows.add)
-            if folded is not None:
-                return Folded(*folded, running_timestamps(groups, before, rows.timestamps, None), None)
+        columns, keys, gone = self._columns, rows.keys, rows.subtract
+        if gone is None:
+            folded = columns.fold(groups, before, keys, rows.add)
+        else:
+            folded = fold_changes(columns, self._together, groups, before, keys, gone, rows.add)
+        if folded is not None:
+            new, old = folded
+            exists = None if gone is None else _not_null(new)[groups.order]
+            return Folded(new, old, running_timestamps(groups, before, rows.timestamps, exists), None)
         return self._one_by_one.fold(groups, before, rows)
 
 

@@ -21,7 +21,7 @@ from penstock.plan.aggregates.folding import Averaging, Choosing, Counting, Fold
 
 _SAFE_SUM = 2.0**62
 """Below this no sum of whole numbers is near the end of 64 bits, however it is rounded."""
-_EXACT = 2**53
+EXACT = 2**53
 """Below this each whole number is a float."""
 _PLAIN = frozenset((str, int, bool))
 """Values that come back from bytes as they are."""
@@ -92,17 +92,17 @@ def _(folding: Counting, given: Given) -> tuple[Part, ...]:
 
 @computed.register
 def _(folding: Summing, given: Given) -> tuple[Part, ...]:
-    base, values = _both(folding, given, given.base[0])
-    return (_summed(given.groups, base, values),)
+    base, values = both(folding, given, given.base[0])
+    return (summed(given.groups, base, values),)
 
 
 @computed.register
 def _(folding: Averaging, given: Given) -> tuple[Part, ...]:
-    base, values = _both(folding, given, given.base[1])
-    total = _summed(given.groups, base, values)
+    base, values = both(folding, given, given.base[1])
+    total = summed(given.groups, base, values)
     before = np.array([one or 0 for one in given.base[2]], np.int64)
     count = before[given.groups.group] + given.groups.running_sum(_there(values).astype(np.int64))
-    if total.values.dtype == np.int64 and len(count) and np.abs(total.values).max() >= _EXACT:
+    if total.values.dtype == np.int64 and len(count) and np.abs(total.values).max() >= EXACT:
         raise Unfit
     with np.errstate(all="ignore"):
         mean = total.values / np.maximum(count, 1)
@@ -114,9 +114,9 @@ def _(folding: Choosing, given: Given) -> tuple[Part, ...]:
     kinds = given.kinds | (set(map(type, given.base[0])) - {NoneType})
     if kinds & {str, date}:
         return (_chosen_of_ranks(folding, given, kinds),)
-    base, values = _both(folding, given, given.base[0])
-    both = np.concatenate([base.values, values.values])
-    if both.dtype == np.float64 and np.signbit(both[both == 0]).any():
+    base, values = both(folding, given, given.base[0])
+    every = np.concatenate([base.values, values.values])
+    if every.dtype == np.float64 and np.signbit(every[every == 0]).any():
         raise Unfit  # -0.0 and 0.0 are equal, and the first of them stays
     return (_chosen(given.groups, folding.largest, base, values),)
 
@@ -170,7 +170,7 @@ def _check_writable(values: list[Any], kinds: set[type]) -> None:
         "".join(one for one in values if type(one) is str).encode()
 
 
-def _both(folding: Folding, given: Given, base: list[Any]) -> tuple[Part, Part]:
+def both(folding: Folding, given: Given, base: list[Any]) -> tuple[Part, Part]:
     """Return the numbers of the groups, and those of the rows in the groups' order, of one type."""
     kinds = (set(map(type, base)) - {NoneType}) | given.kinds
     if not (kinds <= {int} or kinds <= {float}):
@@ -208,7 +208,7 @@ def _since(groups: Groups, base: Part, values: Part) -> BoolArray | None:
     return None if had.all() else had
 
 
-def _summed(groups: Groups, base: Part, values: Part) -> Part:
+def summed(groups: Groups, base: Part, values: Part) -> Part:
     present = _since(groups, base, values)
     if values.values.dtype == np.int64:
         sums = np.add.reduceat(np.abs(values.values.astype(np.float64)), groups.starts)

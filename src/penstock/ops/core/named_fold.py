@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from penstock.columns.numbers import Numbers
 from penstock.columns.part import Part, joined
 from penstock.ops.core.groups import Groups
 from penstock.ops.core.named_columns import Given, computed, is_computed, objects
+from penstock.plan.aggregates.folding import Folding
 from penstock.plan.aggregates.reading import Reading
 from penstock.plan.aggregates.together import Together
 from penstock.plan.columns import NUMBERS
@@ -67,13 +68,17 @@ class NamedColumns:
         found: dict[str, Part] = {}
         existed = np.array([one is not None for one in kept], np.bool_)
         trusted, numbers = isinstance(values, BytesColumn), _numbers(together, values)
-        for names, reading, folding in zip(self._cells, together.readings, together.foldings, strict=True):
+        for names, reading, folding in self.each():
             base = [[None if one is None else getattr(one, name) for one in kept] for name in names]
             read = partial(_read, reading, keys, values)
             number = None if reading.number is None else numbers.get(reading.number)
             given = Given(groups, existed, base, read, number, trusted and reading.function is None)
             found |= zip(names, computed(folding, given), strict=True)
         return [found[name] for name in self._names]
+
+    def each(self) -> Iterator[tuple[list[str], Reading, Folding]]:
+        """Yield the cells, the reading and the rules of each aggregate."""
+        return zip(self._cells, self._together.readings, self._together.foldings, strict=True)
 
     def either(
         self, kept: list[Any], parts: list[Part], source: IntArray, valid: BoolArray | None = None
