@@ -1,13 +1,13 @@
 """Aggregates by name of grouped tables, for whole columns of changes: old values are taken out, new ones added.
 
 Each change is up to two steps, and each step changes the number of rows in its group by one. A group without rows is
-gone, so the next step begins it anew. The same holds for a sum whose last number is taken out.
+gone, and the next step begins it again. The same holds for a sum whose last number is taken out.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import singledispatch
+from functools import partial, singledispatch
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from penstock.columns.column import BytesColumn, Column
 from penstock.columns.fields import FieldsColumn
 from penstock.columns.part import Part
 from penstock.ops.core.groups import Groups
-from penstock.ops.core.named_columns import EXACT, Given, Unfit, both, summed
+from penstock.ops.core.named_columns import EXACT, Given, Unfit, both, objects, summed
 from penstock.ops.core.named_fold import NamedColumns
 from penstock.plan.aggregates.folding import Averaging, Counting, Folding, Summing
 from penstock.plan.aggregates.reading import Reading
@@ -47,7 +47,7 @@ class _Steps:
 
 @dataclass(frozen=True)
 class _Input:
-    """Input of an aggregate: its values, and where its groups begin anew."""
+    """Input of an aggregate: its values, and where its groups begin again."""
 
     given: Given
     steps: _Steps
@@ -62,7 +62,7 @@ class _Input:
         return result
 
     def total(self, folding: Folding, base: list[Any], count: IntArray) -> NDArray[Any]:
-        """Return the sums of the values so far, which begin anew when no number is left."""
+        """Return the sums of the values so far, which begin again when no number is left."""
         before, values = both(folding, self.given, base)
         if values.values.dtype == np.float64 and not np.isfinite(values.values).all():
             raise Unfit
@@ -82,7 +82,7 @@ def fold_changes(
     kept = columns.serde.decode_all(before.data)
     try:
         steps = _steps_of(groups, kept, gone, added)
-        parts = _parts(columns, together, steps, kept, groups, keys, gone, added)
+        parts = _parts(columns, together, steps, kept, _Values(groups, steps, keys, gone, added))
     except KeyboardInterrupt:
         raise
     except BaseException:  # of a user's function, too: one by one shows which change fails
@@ -105,7 +105,7 @@ def _steps_of(groups: Groups, kept: list[Any], gone: Column, added: Column) -> _
     """Return the steps of changes.
 
     Raises:
-        Unfit: a value is to be taken out of a group that is not there.
+        Unfit: a value would be taken out of a group that is not there.
     """
     there = np.stack([_not_null(gone)[groups.order], _not_null(added)[groups.order]], axis=1)
     place = np.flatnonzero(there)
@@ -120,44 +120,44 @@ def _steps_of(groups: Groups, kept: list[Any], gone: Column, added: Column) -> _
     return _Steps(own, of[is_first], row, is_add, rows)
 
 
-def _parts(
-    columns: NamedColumns,
-    together: Together,
-    steps: _Steps,
-    kept: list[Any],
-    groups: Groups,
-    keys: Any,
-    gone: Column,
-    added: Column,
-) -> list[Part]:
+class _Values:
+    """The values that steps take out and add."""
+
+    def __init__(self, groups: Groups, steps: _Steps, keys: Any, gone: Column, added: Column):
+        rows = groups.order[steps.row]
+        self._keys = keys
+        self._count = len(rows)
+        self._sides = [
+            (is_there, rows[is_there], column.take(rows[is_there]))
+            for is_there, column in ((~steps.is_add, gone), (steps.is_add, added))
+        ]
+        self.trusted = isinstance(gone, BytesColumn) and isinstance(added, BytesColumn)
+        """Whether they are known to have their type, as they were read from bytes."""
+
+    def read(self, reading: Reading) -> list[Any]:
+        """Return what is read of the value of each step."""
+        values = np.empty(self._count, object)
+        for is_there, rows, column in self._sides:
+            values[is_there] = objects(reading.column(partial(self._keys_of, rows), column.decoded()))
+        found: list[Any] = values.tolist()
+        return found
+
+    def _keys_of(self, rows: IntArray) -> list[Any]:
+        every = self._keys()
+        return [every[row] for row in rows.tolist()]
+
+
+def _parts(columns: NamedColumns, together: Together, steps: _Steps, kept: list[Any], values: _Values) -> list[Part]:
     """Return the fields after each step."""
-    taken, put = groups.order[steps.row[~steps.is_add]], groups.order[steps.row[steps.is_add]]
-    sides = [(~steps.is_add, taken, gone.take(taken)), (steps.is_add, put, added.take(put))]
     before = [kept[group] for group in steps.of.tolist()]
     existed = np.array([one is not None for one in before], np.bool_)
     found: dict[str, Part] = {ROWS: Part(steps.rows)}
     for names, reading, folding in columns.each():
-
-        def read(reading: Reading = reading) -> list[Any]:
-            values = np.empty(len(steps.row), object)
-            for place, rows, column in sides:
-                values[place] = _objects(reading.column(_keys_of(keys, rows), column.decoded()))
-            every: list[Any] = values.tolist()
-            return every
-
         base = [[None if one is None else getattr(one, name) for one in before] for name in names]
-        trusted = isinstance(gone, BytesColumn) and isinstance(added, BytesColumn) and reading.function is None
-        given = Given(steps.groups, existed, base, read, None, trusted)
+        trusted = values.trusted and reading.function is None
+        given = Given(steps.groups, existed, base, partial(values.read, reading), None, trusted)
         found |= zip(names, changed(folding, _Input(given, steps, _behind(steps.rows == 0))), strict=True)
     return [found[name] for name, _ in together.fields]
-
-
-def _keys_of(keys: Any, rows: IntArray) -> Any:
-    def chosen() -> list[Any]:
-        every = keys()
-        return [every[row] for row in rows.tolist()]
-
-    return chosen
 
 
 @singledispatch
@@ -213,10 +213,6 @@ def _behind(ends: BoolArray) -> BoolArray:
     begins = np.zeros(len(ends), np.bool_)
     begins[1:] = ends[:-1]
     return begins
-
-
-def _objects(values: list[Any]) -> NDArray[Any]:
-    return np.fromiter(values, object, len(values))
 
 
 def _not_null(column: Column) -> BoolArray:
