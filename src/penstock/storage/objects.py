@@ -77,7 +77,7 @@ class ObjectStorage(Storage):
         """The references of files that were just written, until they are requested."""
         try:
             self._store = store_at(url, seconds)
-        except obstore.exceptions.BaseError:  # its message contains the whole URL
+        except (obstore.exceptions.BaseError, ValueError):  # its message contains the whole URL
             raise ConfigError(
                 f"{what} {shown} is no URL that obstore can open; write it like "
                 "s3://bucket/app, gs://bucket/app, az://container/app or file:///folder"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import stat
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -98,34 +99,70 @@ class Bucket(Place):
         self._store = store_at(url, _REQUEST_SECONDS)
 
     def files(self) -> Iterator[Listed]:
-        try:
+        with self._plain_errors():
             for page in self._obstore.list(self._store):
                 for meta in page:
                     if not any(part.startswith(_HIDDEN) for part in meta["path"].split("/")):
                         yield _listed(meta)
-        except self._obstore.exceptions.BaseError as error:
-            raise _plainly(error) from None
 
     def look(self, name: str) -> Listed | None:
         try:
-            return _listed(self._obstore.head(self._store, name))
+            with self._plain_errors():
+                return _listed(self._obstore.head(self._store, name))
         except FileNotFoundError:
             return None
-        except self._obstore.exceptions.BaseError as error:
-            raise _plainly(error) from None
 
     def open(self, name: str) -> Any:
-        return pa.PythonFile(self._obstore.open_reader(self._store, name), mode="r")
+        with self._plain_errors():
+            return pa.PythonFile(_Reading(self._obstore.open_reader(self._store, name), self._plain_errors), mode="r")
+
+    @contextmanager
+    def _plain_errors(self) -> Iterator[None]:
+        """Raise errors of the store without what may have keys in it."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except self._obstore.exceptions.BaseError as error:
+            said = masked(str(error).partition("\n")[0])
+            raise LogError(f"the store did not answer: {said}") from None
+
+
+class _Reading:
+    """A file of a store as Python has files."""
+
+    def __init__(self, reader: Any, plain_errors: Callable[[], AbstractContextManager[None]]):
+        self._reader = reader
+        self._plain_errors = plain_errors
+        self.closed = False
+
+    def read(self, size: int = -1) -> bytes:
+        with self._plain_errors():
+            return bytes(self._reader.read(size) if size >= 0 else self._reader.readall())
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return int(self._reader.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._reader.tell())
+
+    def size(self) -> int:
+        return int(self._reader.size)
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self.closed = True
+        self._reader.close()
 
 
 def _listed(meta: Any) -> Listed:
     changed = int(meta["last_modified"].timestamp() * 1000)
     return Listed(meta["path"], meta["size"], meta["e_tag"] or f"{changed:x}-{meta['size']:x}", changed)
-
-
-def _plainly(error: Exception) -> LogError:
-    """Return the error of a store without what may have keys in it."""
-    return LogError(f"the store did not answer: {masked(str(error).partition(chr(10))[0])}")
 
 
 def place_at(where: Any, what: str) -> Place:
@@ -146,7 +183,7 @@ def place_at(where: Any, what: str) -> Place:
         raise ConfigError(f"{what} {shown} needs obstore: pip install 'penstock-streams[obstore]'") from None
     try:
         return Bucket(text.rstrip("/"))
-    except obstore.exceptions.BaseError:
+    except (obstore.exceptions.BaseError, ValueError):
         raise ConfigError(
             f"{what} {shown} is no URL that obstore can open; write it like s3://bucket/app, gs://bucket/app, "
             "az://container/app or file:///folder"
