@@ -48,15 +48,20 @@ class Access(NamedTuple):
 def access_options(function: F) -> F:
     """Add the options for the address and for access."""
     for option in (
-        click.option("--no-token", is_flag=True, envvar="PENSTOCK_NO_TOKEN", help="All who reach --host may read all."),
+        click.option(
+            "--no-token",
+            is_flag=True,
+            envvar="PENSTOCK_NO_TOKEN",
+            help="No token: everyone who reaches --host can read everything.",
+        ),
         click.option(
             "--token-file",
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
             envvar="PENSTOCK_TOKEN_FILE",
-            help=f"A file with the token that requests need. [default: the variable {TOKEN}, if it is set]",
+            help=f"A file with the token that requests must send. [default: the variable {TOKEN}, if it is set]",
         ),
         click.option(
-            "--host", default=HOST, show_default=True, envvar="PENSTOCK_HOST", help="The address to listen at."
+            "--host", default=HOST, show_default=True, envvar="PENSTOCK_HOST", help="The address to listen on."
         ),
     ):
         function = option(function)
@@ -109,7 +114,7 @@ def server_options(port: int, variable: str) -> Callable[[F], F]:
         default=port,
         show_default=True,
         envvar=variable,
-        help="0 takes a free one.",
+        help="The port; 0 takes a free one.",
     )
 
     def with_options(function: F) -> F:

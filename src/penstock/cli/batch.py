@@ -24,15 +24,31 @@ _FORMATS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".ndjson":
 
 @click.command(cls=Command, epilog=PROGRAM_HELP)
 @program_argument
-@click.option("--application-id", metavar="ID", help="Whose next commit it is. [default: the file's name]")
-@click.option("--batch", "name", metavar="NAME", help="The name under which rows count once, for --input.")
-@click.option("--input", "inputs", multiple=True, metavar="TOPIC=PATH", help="Files whose rows are a topic's records.")
-@click.option("--format", "format_", metavar="FORMAT", help="That of the files. [default: by their names, or parquet]")
+@click.option(
+    "--application-id", metavar="ID", help="The application whose next commit this batch is. [default: the file's name]"
+)
+@click.option(
+    "--batch", "name", metavar="NAME", help="A name for the rows of --input. Rows of the same name count once."
+)
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="TOPIC=PATH",
+    help="Read files in place of a topic; each row is a record.",
+)
+@click.option(
+    "--format", "format_", metavar="FORMAT", help="The format of the files. [default: by their names, or parquet]"
+)
 @click.option("--key", metavar="COLUMN", help="The column with the keys.")
 @click.option("--value", metavar="COLUMN", help="The column with the values. [default: the whole row, as JSON]")
 @click.option("--timestamp", metavar="COLUMN", help="The column with the times.")
-@click.option("--order", metavar="COLUMN[,COLUMN]", help="By what rows arrived: an offset, or partition and offset.")
-@click.option("--partitions", type=click.IntRange(min=1), help="Of topics that are made. [default: 8]")
+@click.option(
+    "--order",
+    metavar="COLUMN[,COLUMN]",
+    help="The columns that give the order of arrival: an offset, or partition and offset.",
+)
+@click.option("--partitions", type=click.IntRange(min=1), help="The number of partitions of new topics. [default: 8]")
 @settings_options
 @json_option
 def batch(
@@ -43,11 +59,11 @@ def batch(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Run a program once over its present input, as a batch job of Spark.
+    """Run a program once over all new records, as a Spark batch.
 
-    It takes what is new in the program's topics since the last commit, and the rows of files, and makes one commit.
-    Run it again for what has come since. Files need a name, under which they count once, however often a scheduler
-    repeats the job.
+    The batch reads the records that are new in the program's topics since the last commit, and the rows of the files of
+    --input. It makes one commit. Run it again to process later records. If you give files, give a name with --batch,
+    too: if a scheduler repeats the job, rows of the same name still count once.
 
     \b
     Examples:

@@ -41,11 +41,16 @@ def _display_options(function: Any) -> Any:
     for option in (
         log_option,
         json_option,
-        click.option("--format", "format_", metavar="TEXT", help=f"Text with the fields {{{'}, {'.join(_FIELDS)}}}."),
-        click.option("--long", "-l", is_flag=True, help="Time, partition, offset and headers as well."),
+        click.option(
+            "--format",
+            "format_",
+            metavar="TEXT",
+            help=f"A text for each record, with the fields {{{'}, {'.join(_FIELDS)}}}.",
+        ),
+        click.option("--long", "-l", is_flag=True, help="Also show time, partition, offset and headers."),
         click.option("--key", "key_type", type=_READ, help="The type of the keys. [default: the topic's]"),
         click.option("--value", "value_type", type=_READ, help="The type of the values. [default: the topic's]"),
-        click.option("--keys/--no-keys", default=True, help="Whether keys are shown.  [default: keys]"),
+        click.option("--keys/--no-keys", default=True, help="Show keys, or not.  [default: keys]"),
     ):
         function = option(function)
     return function
@@ -53,9 +58,9 @@ def _display_options(function: Any) -> Any:
 
 @click.command(cls=Command)
 @click.argument("name", shell_complete=complete_topic)
-@click.option("--partition", "-p", type=click.IntRange(min=0), help="Only this partition.")
-@click.option("--from", "start", type=click.IntRange(min=0), metavar="OFFSET", help="Only from this offset on.")
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most so many records.")
+@click.option("--partition", "-p", type=click.IntRange(min=0), help="Show only this partition.")
+@click.option("--from", "start", type=click.IntRange(min=0), metavar="OFFSET", help="Show records from this offset on.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Show at most N records.")
 @_display_options
 def cat(
     name: str,
@@ -70,10 +75,10 @@ def cat(
     key_type: str | None,
     value_type: str | None,
 ) -> None:
-    """Show the records that are in a topic now: key and value, a record a line.
+    """Show the records that a topic has now, one a line.
 
-    They are decoded by the types of the topic; other records are shown as bytes. Each partition comes
-    in its own order; between partitions the one whose next record is oldest goes first.
+    The types of the topic decode the records. A record that does not fit its type is shown as bytes. Records of one
+    partition keep their order. If a topic has several partitions, the oldest of their next records comes first.
 
     \b
     Examples:
@@ -94,8 +99,8 @@ def cat(
 @click.command(cls=Command)
 @click.argument("name", shell_complete=complete_topic)
 @click.option("-n", "--lines", "count", type=click.IntRange(min=0), default=10, show_default=True, metavar="N")
-@click.option("--follow", "-f", is_flag=True, help="Go on with new records until Ctrl-C.")
-@click.option("--partition", "-p", type=click.IntRange(min=0), help="Only this partition.")
+@click.option("--follow", "-f", is_flag=True, help="Show new records as they arrive, until Ctrl-C.")
+@click.option("--partition", "-p", type=click.IntRange(min=0), help="Show only this partition.")
 @_display_options
 def tail(
     name: str,
@@ -110,7 +115,7 @@ def tail(
     key_type: str | None,
     value_type: str | None,
 ) -> None:
-    """Show the last records of a topic, and with -f new ones as they arrive.
+    """Show the last records of a topic; -f shows new ones, too.
 
     \b
     Examples:

@@ -37,15 +37,24 @@ _ALL_POINTS = len(POINTS + START_POINTS + LOG_POINTS)
 
 @click.command(cls=Command, epilog=PROGRAM_HELP)
 @program_argument
-@click.option("--kills", type=click.IntRange(min=1), default=200, show_default=True, help="How many kills.")
-@click.option("--seed", type=int, help="Decides what is done. [default: another one each time]")
-@click.option("--round", "only", type=click.IntRange(min=1), help="Only this round, as one that failed says.")
-@click.option("--local", is_flag=True, help="In one process: many more kills in the same time.")
+@click.option(
+    "--kills", type=click.IntRange(min=1), default=200, show_default=True, help="How many times to kill the program."
+)
+@click.option("--seed", type=int, help="The seed of the random disturbances. [default: a new one each time]")
+@click.option(
+    "--round",
+    "only",
+    type=click.IntRange(min=1),
+    help="Run only this round. The message of a failed round gives its number.",
+)
+@click.option("--local", is_flag=True, help="Run everything in one process, with many more kills in the same time.")
 @click.option(
     "--records", type=click.IntRange(min=0), default=_RECORDS, show_default=True,
-    help="How many records of its input to copy; 0 for all.",
+    help="How many records of the input to copy; 0 for all.",
 )  # fmt: skip
-@click.option("--folder", type=LocalPath(file_okay=False), help="Where to work. [default: a temporary folder]")
+@click.option(
+    "--folder", type=LocalPath(file_okay=False), help="The folder for copies and state. [default: a temporary folder]"
+)
 @program_settings_options
 @click.pass_context
 def chaos(
@@ -60,17 +69,16 @@ def chaos(
     folder: Path | None,
     **options: Any,
 ) -> None:
-    """Prove that nothing of a program is lost or done twice.
+    """Check that a program loses no record when it is killed.
 
-    It runs over a copy of its source topics' records, in a file log in a separate folder (for topics of a Kafka
-    cluster, too). Meanwhile it is killed at random: the driver, the JVM, slots, or all of it between two steps of a
-    commit. Where Spark or Java is missing, the local engine runs it. Its disk is full, files that were not
-    committed are torn, a second program takes over. At the end of each round its outputs, record for record, and
-    its stores must be those of a run that nothing disturbed. Your topics and state are not touched.
+    The command copies the records of the source topics into a separate folder (those of a Kafka cluster, too), and runs
+    the program there. Meanwhile it kills the driver, the JVM or slots at random, or all of them between two steps of a
+    commit. It also fills the disk, damages files that are not committed, and lets a second program take over. At the
+    end of each round, it compares the outputs, record for record, and the stores with those of an undisturbed run. Your
+    topics and state stay untouched. If Spark or Java is missing, the program runs without them.
 
-    The exit status is 0 when all are, and 1 when something differs; then the
-    seed, what was done and the folder are shown, and the command that does
-    that round again.
+    The exit code is 0 if everything is equal, and 1 if something differs. The command then shows the seed, the
+    disturbances, the folder, and the command that repeats this round.
 
     \b
     Examples:

@@ -49,7 +49,7 @@ class Command(click.Command):
                 expose_value=False,
                 callback=_remember,
                 envvar="PENSTOCK_DEBUG",
-                help="Show where in Penstock an error was raised.",
+                help="Show the traceback of an error.",
             )
         )
 

@@ -22,9 +22,9 @@ from penstock.values.masking import MASK, SECRET_NAME, masked
 def config(as_json: bool, **options: Any) -> None:
     """Show every setting and where it comes from.
 
-    A setting is taken from the command line, else from the environment (PENSTOCK_ON_ERROR for on_error), else from
-    penstock.toml, else from [tool.penstock] in pyproject.toml, else it has its default. Secrets are masked. Below stand
-    options of run, serve and ui that the environment gives (PENSTOCK_SLOTS for --slots).
+    The first place that has a setting decides: the command line, the environment (PENSTOCK_ON_ERROR for on_error),
+    penstock.toml, [tool.penstock] in pyproject.toml, the default. Secrets are masked. At the end, the command lists the
+    options of run, serve and ui that come from the environment (PENSTOCK_SLOTS for --slots).
 
     \b
     Examples:

@@ -56,10 +56,10 @@ class Check(NamedTuple):
 @json_option
 @click.pass_context
 def doctor(context: click.Context, log_dir: Path | None, state_dir: Path | None, as_json: bool) -> None:
-    """Check what a run needs, and say what to do.
+    """Check what a run needs, and say how to fix problems.
 
-    Looks at Python, Java, the packages and the folders; ends with exit code 1 when something is missing. The setting
-    engine says whether Spark has to be there.
+    The command looks at Python, Java, the packages and the folders. If something is missing, the exit code is 1. The
+    setting engine decides whether Spark must be installed.
 
     \b
     Examples:

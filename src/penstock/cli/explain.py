@@ -31,22 +31,23 @@ _T = TypeVar("_T", Held, Remembered)
 @click.option(
     "--application-id",
     envvar="PENSTOCK_APPLICATION_ID",
-    help="The application. [default: the name of the program's file]",
+    help="The application's id. [default: the name of the program's file]",
 )
-@click.option("--losses", is_flag=True, help="Say which records did not go on, where, and why.")
+@click.option("--losses", is_flag=True, help="Show the records that were left out, where, and why.")
 @settings_options
 @json_option
 def explain(
     program: str, node: str | None, application_id: str | None, losses: bool, as_json: bool, **options: Any
 ) -> None:
-    """Show the records that suppressed tables and windows that emit on close hold back, and until when; also the ids
+    """Show the results that steps hold back, and until when.
+
+    The command lists the results that suppressions, and windows that emit on close, hold back. It also lists the ids
     that deduplications remember.
 
-    NODE is the name of such a step, as `penstock topology` shows it;
-    without it, all of them are explained. With --losses it is which records
-    any step, or this one, has left out since the application's first start:
-    dropped as late, expired or without a key, skipped, sent to dead letters.
-    The application may be running or not: what it last committed counts.
+    NODE is the name of a step, as `penstock topology` shows it; without NODE, the command shows all steps. With
+    --losses, the command shows the records that each step (or NODE) has left out since the application's first start:
+    late, expired and keyless records, skipped records and dead letters. The application may be running or stopped. The
+    command shows the state of its newest commit.
 
     \b
     Examples:

@@ -21,9 +21,10 @@ from penstock.query.position import Position
 @log_option
 @json_option
 def lag(application: str, log_dir: Path | str | None, as_json: bool) -> None:
-    """Say how far an application is behind its source topics, partition by partition.
+    """Show how many records an application has not read yet.
 
-    In a Kafka cluster ends of transactions count as records, as in Kafka's own tools, which see the same offsets.
+    The command lists each partition of the source topics. In a Kafka cluster, the markers that end transactions count
+    as records, as in Kafka's own tools.
 
     \b
     Examples:

@@ -19,7 +19,7 @@ log_format_option = click.option(
     default="text",
     show_default=True,
     envvar="PENSTOCK_LOG_FORMAT",
-    help="What is said beside the results: for people, or JSON, one object a line.",
+    help="The format of messages: text for people, or JSON, one object a line.",
 )
 
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}

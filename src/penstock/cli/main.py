@@ -9,30 +9,23 @@ from penstock.cli.command import RootGroup
 
 COMMANDS = {
     "run": ("run", "Run a program."),
-    "batch": ("batch", "Run a program once over its present input, as a batch job of Spark."),
-    "topics": ("topics", "Make, read, write and remove the topics of the log."),
-    "state": ("state", "Read the state stores of an application, as of its newest commit."),
-    "status": ("state", "Show an application's progress: its newest commit, its input, its tasks."),
-    "lag": ("lag", "Say how far an application is behind its source topics, partition by partition."),
-    "publish": ("publish", "Publish the last commit of a stopped application, without what its topics refuse."),
-    "reset": ("reset", "Have a stopped application begin again: from other offsets, with empty stores."),
-    "rescale": ("rescale", "Move a stopped application's state to its sources' new number of partitions."),
-    "serve": ("serve", "Answer questions about the state of an application over HTTP."),
-    "ui": ("ui", "Show an application on a page: its topology, with live figures on every step."),
+    "batch": ("batch", "Run a program once over all new records, as a Spark batch."),
+    "topics": ("topics", "Create, read, write and remove topics."),
+    "state": ("state", "Read an application's state stores, as of its newest commit."),
+    "status": ("state", "Show an application's newest commit, input position and tasks."),
+    "lag": ("lag", "Show how many records an application has not read yet."),
+    "publish": ("publish", "Publish a commit without the records that Kafka refuses."),
+    "reset": ("reset", "Reset a stopped application to other offsets and empty stores."),
+    "rescale": ("rescale", "Move a stopped application's state to new partitions."),
+    "serve": ("serve", "Serve the state of an application over HTTP."),
+    "ui": ("ui", "Serve a web page that shows an application."),
     "topology": ("topology", "Show the steps, stores and topics of a program."),
-    "explain": (
-        "explain",
-        "Show the records that suppressed tables and windows that emit on close hold back, and until when; "
-        "also the ids that deduplications remember.",
-    ),
-    "why": ("why", "Say which records of a key went into which windows of a step, which were late, and why."),
+    "explain": ("explain", "Show the results that steps hold back, and until when."),
+    "why": ("why", "Show which records are in the windows of one key, and why."),
     "config": ("config", "Show every setting and where it comes from."),
-    "plan": (
-        "plan",
-        "Say how many slots, how much memory and disk, how long a restore takes, and Spark's options.",
-    ),
-    "doctor": ("doctor", "Check what a run needs, and say what to do."),
-    "chaos": ("chaos", "Prove that nothing of a program is lost or done twice."),
+    "plan": ("plan", "Estimate slots, memory, disk and restore time."),
+    "doctor": ("doctor", "Check what a run needs, and say how to fix problems."),
+    "chaos": ("chaos", "Check that a program loses no record when it is killed."),
 }
 """The file of each command below ``penstock.cli``, and what it does, which is the first line of its own help."""
 

@@ -63,20 +63,22 @@ log_option = click.option(
     "log_dir",
     type=LogPlace(),
     metavar="FOLDER|kafka://HOST:PORT",
-    help="Where the topics are. [default: the settings log and log_dir, .penstock/log]",
+    help="The place of the topics. [default: the setting log or log_dir, else .penstock/log]",
 )
 
 
 def program_settings_options(function: F) -> F:
     """Add the options for settings of a program's behaviour, and ``--set`` for all others."""
     for option in (
-        click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Any setting; see `penstock config`."),
+        click.option(
+            "--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Set any setting; `penstock config` lists them."
+        ),
         click.option(
             "--config",
             "config_file",
             envvar="PENSTOCK_CONFIG",
             type=LocalPath(exists=True, dir_okay=False),
-            help="A file with settings. [default: penstock.toml, and pyproject.toml]",
+            help="A file with settings. [default: penstock.toml and pyproject.toml]",
         ),
         click.option("--on-error", metavar="fail|skip|dead_letter:TOPIC", help="What to do with a record that fails."),
         log_option,
@@ -88,7 +90,7 @@ def program_settings_options(function: F) -> F:
 def settings_options(function: F) -> F:
     """Add the options that name the program's application and the place of its state."""
     for option in (
-        click.option("--checkpoint", metavar="URL", help="Where commits lie: a folder or an object store."),
+        click.option("--checkpoint", metavar="URL", help="The place of the checkpoint: a folder or an object store."),
         click.option("--state-dir", type=LocalPath(), help="The folder of the application's state."),
     ):
         function = option(function)

@@ -16,26 +16,34 @@ _KINDS = tuple(sizing.measured().cpu_seconds_per_million_records)
 
 
 @click.command(cls=Command)
-@click.option("--records-per-second", type=float, required=True, help="How many records come, at the busiest time.")
-@click.option("--keys", type=int, required=True, help="How many rows stores have, all of them together.")
-@click.option("--row", "row", default="100 B", show_default=True, help="The size of a key and its value in a store.")
-@click.option("--kind", type=click.Choice(_KINDS), default="windows", show_default=True, help="What it mostly does.")
+@click.option(
+    "--records-per-second", type=float, required=True, help="How many records arrive in a second, at the busiest time."
+)
+@click.option("--keys", type=int, required=True, help="How many rows all stores have together.")
+@click.option(
+    "--row", "row", default="100 B", show_default=True, help="The average size of a row: a key and its value."
+)
+@click.option(
+    "--kind", type=click.Choice(_KINDS), default="windows", show_default=True, help="What the program mostly does."
+)
 @click.option("--partitions", type=int, default=16, show_default=True, help="Partitions of the source topic.")
-@click.option("--read", default="100 MB", show_default=True, help="What a machine reads of the checkpoint a second.")
+@click.option(
+    "--read", default="100 MB", show_default=True, help="How much of the checkpoint a machine can read in a second."
+)
 @click.option(
     "--standby-replicas",
     "copies",
     type=click.IntRange(0, 1),
     default=0,
     show_default=True,
-    help="Copies of state that follow on another machine.",
+    help="How many copies of the state other machines keep.",
 )
 @click.option(
     "--executor-cores",
     type=click.IntRange(min=1),
     default=4,
     show_default=True,
-    help="The cores of an executor, for the options of spark-submit.",
+    help="How many cores each executor gets, in the options of spark-submit.",
 )
 @json_option
 def plan(
@@ -49,10 +57,11 @@ def plan(
     executor_cores: int,
     as_json: bool,
 ) -> None:
-    """Say how many slots, how much memory and disk, how long a restore takes, and Spark's options.
+    """Estimate slots, memory, disk and restore time.
 
-    The numbers come from a benchmark; your records and functions differ, so take them as a first estimate, and measure
-    your own program. Where a program does several things, the kinds' cores add up.
+    The last line has the options of spark-submit. The numbers come from a benchmark. Your records and functions differ:
+    take the result as a first estimate, and measure your own program. If a program does several of the kinds of work,
+    run the command for each kind, and add up the cores.
 
     \b
     Examples:

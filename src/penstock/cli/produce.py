@@ -28,17 +28,19 @@ _SHOWN_BAD_LINES = 5
 @click.argument("file", type=click.File("rb"), default="-")
 @click.option("--key", type=TYPES, help="The type of the keys. [default: the topic's, str for a new one]")
 @click.option("--value", type=TYPES, help="The type of the values. [default: the topic's, json for a new one]")
-@click.option("--partitions", type=click.IntRange(min=1), help="Of a new topic. [default: 1]")
-@click.option("--key-separator", metavar="TEXT", help="What stands between key and value in a line.")
-@click.option("--json", "lines_are_json", is_flag=True, help="Lines are objects with key, value, timestamp, headers.")
-@click.option("--key-field", metavar="PATH", help="Where in a JSON value its key stands: id, or user.id.")
-@click.option("--timestamp-field", metavar="PATH", help="Where in a JSON value its time stands.")
+@click.option("--partitions", type=click.IntRange(min=1), help="The number of partitions of a new topic. [default: 1]")
+@click.option("--key-separator", metavar="TEXT", help="The text between key and value in a line.")
+@click.option(
+    "--json", "lines_are_json", is_flag=True, help="Each line is an object with key, value, timestamp and headers."
+)
+@click.option("--key-field", metavar="PATH", help="The field of a JSON value that is the key: id, or user.id.")
+@click.option("--timestamp-field", metavar="PATH", help="The field of a JSON value that is the time.")
 @click.option(
     "--timestamp-unit",
     type=click.Choice([*UNITS]),
     default="ms",
     show_default=True,
-    help="What times that are numbers count since 1970.",
+    help="The unit of times that are numbers.",
 )
 @click.option("--skip-bad-lines", is_flag=True, help="Leave out lines that cannot be read.")
 @log_option
@@ -52,17 +54,19 @@ def produce(
     log_dir: Path | None,
     **reading: Any,
 ) -> None:
-    """Write lines of FILE, or of standard input, into a topic.
+    """Write lines from a file or standard input into a topic.
 
-    A line is a value, or a key and a value with --key-separator between them, or with --json an object with key, value,
-    timestamp and headers. Records get the current time unless --timestamp-field or the object says otherwise: in
-    milliseconds since 1970 (or --timestamp-unit) or as 2013-01-31T06:00:00Z. They go to the partition of their key,
-    those without a key to all partitions in turn.
+    A line is a value. With --key-separator, it is a key and a value. With --json, it is an object with key, value,
+    timestamp and headers. Records get the current time, unless --timestamp-field or the object gives one: as
+    milliseconds since 1970 (or --timestamp-unit), or as 2013-01-31T06:00:00Z. A record goes to the partition of its
+    key. Records without a key go to all partitions in turn.
 
-    Lines of `penstock topics cat --json` make an exact copy: bytes, headers and times. A new topic gets the same types
-    and partitions, and where there are as many partitions each record goes to the one it was in.
+    To copy a topic, pipe `penstock topics cat --json` into this command with --json. The copy has the same bytes,
+    headers and times. A new topic gets the same types and partitions. If both topics have the same number of
+    partitions, each record stays in its partition.
 
-    All records become visible at once, when the input ends. A line that cannot be read stops it and nothing is written.
+    All records become visible together, when the input ends. If a line cannot be read, the command stops and writes
+    nothing.
 
     \b
     Examples:

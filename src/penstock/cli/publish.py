@@ -22,16 +22,17 @@ _SHOWN = 20
 
 @click.command(cls=Command, epilog=APPLICATION_HELP)
 @application_argument
-@click.option("--dead-letters", metavar="TOPIC", help="Where refused records go. [default: ID-dead-letters]")
-@click.option("--drop", is_flag=True, help="Drop refused records, instead; they are counted.")
-@click.option("--execute", is_flag=True, help="Do it. Without this, what would be done is only told.")
+@click.option("--dead-letters", metavar="TOPIC", help="The topic for refused records. [default: ID-dead-letters]")
+@click.option("--drop", is_flag=True, help="Drop and count refused records instead.")
+@click.option("--execute", is_flag=True, help="Carry out the plan. Without this option, the command only shows it.")
 @log_option
 def publish(application: str, dead_letters: str | None, drop: bool, execute: bool, log_dir: Path | str | None) -> None:
-    """Publish the last commit of a stopped application, without what its topics refuse.
+    """Publish a commit without the records that Kafka refuses.
 
-    A commit is certain before its records are in Kafka. If a broker then refuses one of them, no start can go on. This
-    tells which records these are and why. With --execute they become dead letters, and all others are published once.
-    The broker is asked in a transaction that is aborted: consumers that read committed records see nothing of it.
+    Penstock makes a commit, and then publishes its records to Kafka. If a broker refuses one of these records, the
+    application cannot continue. Stop it first. This command shows the refused records and the reasons. With --execute,
+    it sends them to a dead-letter topic, and publishes all other records once. To ask the broker, the command uses a
+    transaction that it aborts: consumers that read committed records see nothing of it.
 
     \b
     Examples:

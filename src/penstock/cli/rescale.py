@@ -26,18 +26,22 @@ from penstock.storage.opening import open_storage
 @click.command(cls=Command, epilog=APPLICATION_HELP)
 @application_argument
 @click.option(
-    "--partitions", required=True, type=click.IntRange(min=1), metavar="N", help="How many its sources have now."
+    "--partitions",
+    required=True,
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="The new number of partitions of the source topics.",
 )
-@click.option("--program", metavar="PROGRAM", help="Where it is defined. [default: where it was when last started]")
-@click.option("--execute", is_flag=True, help="Do it. Without this, what would be done is only told.")
+@click.option("--program", metavar="PROGRAM", help="The program of the application. [default: that of the last start]")
+@click.option("--execute", is_flag=True, help="Carry out the plan. Without this option, the command only shows it.")
 @log_option
 def rescale(application: str, partitions: int, program: str | None, execute: bool, log_dir: Path | str | None) -> None:
-    """Move a stopped application's state to its sources' new number of partitions.
+    """Move a stopped application's state to new partitions.
 
-    Its state is written again, so that each key's rows are in the partition that Kafka's partitioner gives the key.
-    Before, let the application read all records, and then give its source topics their new partitions, with
-    `penstock topics repartition`, or in Kafka with `kafka-topics --alter`. Without --execute every row is checked as
-    well, so the command can be tried before a topic is changed.
+    The command writes the state again: each row moves to the partition that Kafka's partitioner gives its key. Before
+    you call it with --execute, let the application read all records. Then give its source topics the new partitions
+    with `penstock topics repartition`, or in Kafka with `kafka-topics --alter`. Without --execute, the command also
+    checks every row, so you can try it before you change a topic.
 
     \b
     Examples:

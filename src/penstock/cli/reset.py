@@ -21,17 +21,23 @@ from penstock.values.times import to_timestamp, wall_clock_ms
 
 @click.command(cls=Command, epilog=APPLICATION_HELP)
 @application_argument
-@click.option("--to-earliest", is_flag=True, help="Read sources from their first records; the default.")
-@click.option("--to-latest", is_flag=True, help="Read only what comes from now on.")
-@click.option("--to-datetime", metavar="TIME", help="From the first record of a time on, in ISO 8601 or ms.")
-@click.option("--by-duration", metavar="DURATION", help='From so long ago on, as in "2 days".')
-@click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="From an offset on, in each partition.")
-@click.option("--shift-by", type=int, metavar="N", help="So many records further on, or back when it is negative.")
-@click.option("--topic", "topics", multiple=True, help="Only this source; can be given several times. [default: all]")
-@click.option("--keep-state", is_flag=True, help="Leave stores and stream times as they are.")
-@click.option("--keep-waiting", is_flag=True, help="Leave what waits in repartition topics.")
-@click.option("--empty-outputs", is_flag=True, help="Remove the records of the topics that it writes.")
-@click.option("--execute", is_flag=True, help="Do it. Without this, what would be done is only told.")
+@click.option("--to-earliest", is_flag=True, help="Read all records from the first one on. This is the default.")
+@click.option("--to-latest", is_flag=True, help="Read only records that arrive from now on.")
+@click.option(
+    "--to-datetime", metavar="TIME", help="Read from the first record at this time or later: ISO 8601, or milliseconds."
+)
+@click.option("--by-duration", metavar="DURATION", help='Read from this long ago on, such as "2 days".')
+@click.option(
+    "--to-offset", type=click.IntRange(min=0), metavar="N", help="Read from this offset on, in each partition."
+)
+@click.option("--shift-by", type=int, metavar="N", help="Skip N records, or go back if N is negative.")
+@click.option(
+    "--topic", "topics", multiple=True, help="Reset only this source topic; can be given several times. [default: all]"
+)
+@click.option("--keep-state", is_flag=True, help="Keep the stores and stream times.")
+@click.option("--keep-waiting", is_flag=True, help="Keep the records that wait in repartition topics.")
+@click.option("--empty-outputs", is_flag=True, help="Remove all records of the output topics.")
+@click.option("--execute", is_flag=True, help="Carry out the plan. Without this option, the command only shows it.")
 @log_option
 def reset(
     application: str,
@@ -48,7 +54,7 @@ def reset(
     execute: bool,
     log_dir: Path | str | None,
 ) -> None:
-    """Have a stopped application begin again: from other offsets, with empty stores.
+    """Reset a stopped application to other offsets and empty stores.
 
     \b
     Examples:

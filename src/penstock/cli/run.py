@@ -56,38 +56,49 @@ _ABORTED, _TERMINATED = 130, 143
     "--application-id",
     metavar="ID",
     envvar="PENSTOCK_APPLICATION_ID",
-    help="Names its state and topics. [default: the file's name]",
+    help="The application's id, under which its state is kept. [default: the file's name]",
 )
 @click.option(
     "--trigger",
     envvar="PENSTOCK_TRIGGER",
-    help='"available-now", or a duration in place of the setting commit_interval.',
+    help='"available-now", or the time between commits, such as "10 seconds", in place of the setting commit_interval.',
 )
 @click.option(
     "--available-now",
     is_flag=True,
     envvar="PENSTOCK_AVAILABLE_NOW",
-    help="Process all present records and stop: --trigger available-now.",
+    help="Process all waiting records, then stop. The same as --trigger available-now.",
 )
 @click.option(
     "--slots",
     type=click.IntRange(min=1),
     envvar="PENSTOCK_SLOTS",
-    help="How many processes work at once. [default: one a core]",
+    help="How many processes work at once. [default: one for each free core]",
 )
 @click.option(
     "--engine",
     type=click.Choice(["auto", "spark", "micro-batch", "local"]),
-    help="Spark; micro-batch, a short Spark job for each commit; or local, processes of this machine without Spark. "
-    "[default: auto, Spark where it is installed]",
+    help="spark: slots in one long Spark job; micro-batch: a short Spark job for each commit; local: processes on this "
+    "machine, without Spark. [default: auto, which is spark if it is installed, else local]",
 )
-@click.option("--serve", is_flag=True, envvar="PENSTOCK_SERVE", help="Answer questions about its state over HTTP.")
-@click.option("--serve-port", type=click.IntRange(0, 65535), help="For --serve; 0 takes a free port. [default: 8092]")
-@click.option("--ui", "shows_page", is_flag=True, envvar="PENSTOCK_UI", help="Show it on a page; --serve is in it.")
-@click.option("--ui-port", type=click.IntRange(0, 65535), help="For --ui; 0 takes a free port. [default: 8093]")
+@click.option("--serve", is_flag=True, envvar="PENSTOCK_SERVE", help="Serve its state over HTTP, and /health.")
+@click.option(
+    "--serve-port", type=click.IntRange(0, 65535), help="The port of --serve; 0 takes a free port. [default: 8092]"
+)
+@click.option(
+    "--ui",
+    "shows_page",
+    is_flag=True,
+    envvar="PENSTOCK_UI",
+    help="Serve a web page about the program; includes --serve.",
+)
+@click.option("--ui-port", type=click.IntRange(0, 65535), help="The port of --ui; 0 takes a free port. [default: 8093]")
 @access_options
 @click.option(
-    "--live", is_flag=True, envvar="PENSTOCK_LIVE", help="Show a table of all steps, which moves on with each commit."
+    "--live",
+    is_flag=True,
+    envvar="PENSTOCK_LIVE",
+    help="Show a table of all steps in the terminal, updated at each commit.",
 )
 @click.option(
     "--rename",
@@ -95,7 +106,7 @@ _ABORTED, _TERMINATED = 130, 143
     multiple=True,
     metavar="OLD=NEW",
     envvar="PENSTOCK_RENAME",
-    help="A store whose name has changed goes on.",
+    help="Keep the state of a store whose name has changed.",
 )
 @click.option(
     "--drop",
@@ -103,7 +114,7 @@ _ABORTED, _TERMINATED = 130, 143
     multiple=True,
     metavar="NAME",
     envvar="PENSTOCK_DROP",
-    help="Let go of a store, or a topic, that is gone.",
+    help="Discard the state of a store or topic that the program no longer has.",
 )
 @log_format_option
 @settings_options
@@ -127,17 +138,17 @@ def run(
 ) -> None:
     """Run a program.
 
-    It runs on Spark where PySpark and Java are installed, and else in processes of this machine. The first line says
-    which, and why.
+    The program runs on Spark if PySpark and Java are installed, and in processes on this machine otherwise. The first
+    line of the output says which, and why.
 
-    It runs until Ctrl-C, or with --available-now until all present records are processed.
+    The program runs until Ctrl-C. With --available-now, it stops when it has processed all waiting records.
 
-    Ctrl-C or SIGTERM finish the current commit and stop; a later start continues from there. A second Ctrl-C ends at
-    once, which loses nothing either: the current commit is made again. So is one that is not finished five seconds
-    after SIGTERM, and nine seconds after it the program has ended, whatever it waits for.
+    Ctrl-C and SIGTERM stop the program after the current commit, and the next start continues from there. A second
+    Ctrl-C ends it at once. After SIGTERM, the commit has five seconds to finish, and the program ends after nine
+    seconds at the latest. Nothing is lost: the next start makes an unfinished commit again.
 
-    With --ui or --serve it listens on this machine alone unless --host says otherwise, which wants a token. Variables
-    may say all this: PENSTOCK_APPLICATION_ID, PENSTOCK_ENGINE, PENSTOCK_SLOTS, PENSTOCK_TRIGGER,
+    With --ui or --serve, the program answers only this machine. To let others in, set --host, and a token. Environment
+    variables can replace the options: PENSTOCK_APPLICATION_ID, PENSTOCK_ENGINE, PENSTOCK_SLOTS, PENSTOCK_TRIGGER,
     PENSTOCK_AVAILABLE_NOW, PENSTOCK_LIVE, PENSTOCK_RENAME, PENSTOCK_DROP, PENSTOCK_UI, PENSTOCK_UI_PORT,
     PENSTOCK_SERVE, PENSTOCK_SERVE_PORT, PENSTOCK_HOST, PENSTOCK_TOKEN_FILE, PENSTOCK_TOKEN, PENSTOCK_NO_TOKEN,
     PENSTOCK_CONFIG, PENSTOCK_JSON, PENSTOCK_LOG_FORMAT, and PENSTOCK_ with the name of any setting.

@@ -19,11 +19,11 @@ from penstock.query.server import PORT, Served, app
 @click.command(cls=Command, epilog=APPLICATION_HELP)
 @server_options(PORT, "PENSTOCK_SERVE_PORT")
 def serve(application: str, **options: Any) -> None:
-    """Answer questions about the state of an application over HTTP.
+    """Serve the state of an application over HTTP.
 
-    It follows the application, which may be running or not, until Ctrl-C.
-    Beyond this machine (--host) it wants a token, which all requests but those
-    for /health bring, or --no-token.
+    The command runs until Ctrl-C. It shows each commit of the application, which may be running or stopped. By default
+    it answers only this machine. To let others in, set --host, and a token that all requests except those for /health
+    must send. --no-token allows requests without one.
 
     \b
     Examples:

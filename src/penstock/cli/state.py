@@ -24,8 +24,9 @@ from penstock.query.view import View
 from penstock.values.durations import to_ms
 
 APPLICATION_HELP = """\b
-APPLICATION is the application's id, in the folder where it runs, or its
-checkpoint: a folder, or the URL of an object store."""
+APPLICATION is the application's id, if you call the command in the folder where
+the program runs. Otherwise it is the checkpoint: a folder, or the URL of an
+object store."""
 
 application_argument = click.argument("application")
 _store_argument = click.argument("store")
@@ -46,7 +47,7 @@ _KINDS = {
 
 @click.group(cls=Group)
 def state() -> None:
-    """Read the state stores of an application, as of its newest commit.
+    """Read an application's state stores, as of its newest commit.
 
     \b
     Examples:
@@ -94,10 +95,10 @@ def list_stores(application: str, counts: bool, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def get(context: click.Context, application: str, store: str, key: str, as_json: bool) -> None:
-    """Show a key's rows in a store: its value, its windows, its sessions or its versions.
+    """Show the rows of a key: its value, windows, sessions or versions.
 
-    KEY is text or a number, as the keys are; JSON for keys that are JSON, and
-    0x... for bytes. Exit code 1 says that there is nothing.
+    KEY is text or a number, as the keys of the store are. Write JSON for keys that are JSON, and 0x... for bytes. If
+    the store has no such key, the exit code is 1.
 
     \b
     Examples:
@@ -119,11 +120,13 @@ def get(context: click.Context, application: str, store: str, key: str, as_json:
 @state.command(cls=Command, epilog=APPLICATION_HELP)
 @application_argument
 @_store_argument
-@click.option("--from", "low", metavar="KEY", help="The first key, which belongs to the range.")
-@click.option("--to", "high", metavar="KEY", help="The last key, which belongs to the range.")
-@click.option("--prefix", help="Only keys that begin so; of key-value stores.")
-@click.option("--reverse", is_flag=True, help="The last row first.")
-@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="How many rows, at most.")
+@click.option("--from", "low", metavar="KEY", help="The first key of the range.")
+@click.option("--to", "high", metavar="KEY", help="The last key of the range, which is included.")
+@click.option("--prefix", help="Only keys that begin with this text; for key-value stores.")
+@click.option("--reverse", is_flag=True, help="Show the last row first.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=100, show_default=True, help="How many rows to show at most."
+)
 @json_option
 def scan(
     application: str,
@@ -167,7 +170,7 @@ def scan(
 @_store_argument
 @click.argument("file", type=LocalPath(dir_okay=False))
 def export(application: str, store: str, file: Path) -> None:
-    """Write a whole store into a file: .parquet, .arrow, .csv or .ndjson.
+    """Write a store into a file: .parquet, .arrow, .csv or .ndjson.
 
     \b
     Examples:
@@ -191,17 +194,17 @@ def export(application: str, store: str, file: Path) -> None:
     callback=read_by(lambda text: to_ms(text, "--stalled")),
     default="1 minute",
     show_default=True,
-    help="How long records may wait while nothing moves.",
+    help="How long records may wait without progress.",
 )
 @log_option
 @json_option
 @click.pass_context
 def status(context: click.Context, application: str, stalled: int, log_dir: Path | str | None, as_json: bool) -> None:
-    """Show an application's progress: its newest commit, its input, its tasks.
+    """Show an application's newest commit, input position and tasks.
 
-    The exit code is 0 when it is well, and 3 when it is stalled: records have
-    waited for a while and nothing moved, since it does not run or hangs. A
-    commit that takes long and goes on is well.
+    The exit code is 3 if the application needs attention: it is stalled, or a Spark query that belongs to it has
+    failed. Otherwise the code is 0. Stalled means that records have waited for the time of --stalled without progress,
+    because the program has stopped or hangs. A long commit that makes progress is not stalled.
 
     \b
     Examples:

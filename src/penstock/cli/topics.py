@@ -25,16 +25,16 @@ from penstock.values.durations import to_ms
 from penstock.values.sizes import to_bytes
 
 COMMANDS = {
-    "cat": ("cat", "Show the records that are in a topic now: key and value, a record a line."),
-    "tail": ("cat", "Show the last records of a topic, and with -f new ones as they arrive."),
-    "produce": ("produce", "Write lines of FILE, or of standard input, into a topic."),
+    "cat": ("cat", "Show the records that a topic has now, one a line."),
+    "tail": ("cat", "Show the last records of a topic; -f shows new ones, too."),
+    "produce": ("produce", "Write lines from a file or standard input into a topic."),
 }
 """The commands of other files."""
 
 
 @click.group(cls=Group, commands_in=COMMANDS)
 def topics() -> None:
-    """Make, read, write and remove the topics of the log.
+    """Create, read, write and remove topics.
 
     \b
     Examples:
@@ -172,8 +172,8 @@ def _cells(row: _Row) -> tuple[str, ...]:
 @click.option("--partitions", type=click.IntRange(min=1), default=1, show_default=True)
 @click.option("--key", type=TYPES, default="str", show_default=True, help="The type of the keys.")
 @click.option("--value", type=TYPES, default="json", show_default=True, help="The type of the values.")
-@click.option("--retention", callback=read_by(to_ms), metavar="DURATION", help="How long records are kept.")
-@click.option("--retention-bytes", callback=read_by(to_bytes), metavar="SIZE", help="How much a partition may hold.")
+@click.option("--retention", callback=read_by(to_ms), metavar="DURATION", help="How long the topic keeps records.")
+@click.option("--retention-bytes", callback=read_by(to_bytes), metavar="SIZE", help="How much data a partition keeps.")
 @log_option
 def create(
     name: str,
@@ -184,10 +184,10 @@ def create(
     retention_bytes: int | None,
     log_dir: Path | None,
 ) -> None:
-    """Make a topic.
+    """Create a topic.
 
-    The types say how its records are shown and written. Records are kept forever unless a retention says otherwise;
-    `penstock topics retain` changes it later.
+    Penstock shows and writes the records of the topic in these types. It keeps records forever, unless you set a
+    retention. `penstock topics retain` changes the retention later.
 
     \b
     Examples:
@@ -202,16 +202,17 @@ def create(
 
 @topics.command()
 @click.argument("name", shell_complete=complete_topic)
-@click.option("--partitions", type=click.IntRange(min=1), required=True, metavar="N", help="How many it is to have.")
+@click.option(
+    "--partitions", type=click.IntRange(min=1), required=True, metavar="N", help="The new number of partitions."
+)
 @log_option
 def repartition(name: str, partitions: int, log_dir: Path | str | None) -> None:
     """Give a topic more partitions.
 
-    Its records stay where they are; new ones go to all partitions, by their
-    keys, as in Kafka. So a key's old and new records may be in two partitions.
-    An application that keeps state by key has to read everything before, and
-    then moves its state with `penstock rescale`. Stop the programs that write
-    into the topic first; they know only its previous partitions.
+    Stop the programs that write into the topic first, because they know only its previous partitions. As in Kafka,
+    existing records stay in their partitions, and new records go to all partitions, by their keys. So a key's old and
+    new records may be in two partitions. If an application keeps state by key, let it read all records before the
+    change, and move its state with `penstock rescale` afterwards.
 
     \b
     Examples:
@@ -261,20 +262,20 @@ def rm(name: str, yes: bool, log_dir: Path | None) -> None:
     "--retention",
     callback=read_by(to_ms, no_limit="forever"),
     metavar="DURATION",
-    help="How long records are kept from now on, or forever.",
+    help="How long topics keep records from now on, or forever.",
 )
 @click.option(
     "--retention-bytes",
     callback=read_by(to_bytes, no_limit="unlimited"),
     metavar="SIZE",
-    help="How much a partition may hold from now on, or unlimited.",
+    help="How much data a partition keeps from now on, or unlimited.",
 )
 @log_option
 def retain(names: tuple[str, ...], retention: int | None, retention_bytes: int | None, log_dir: Path | None) -> None:
-    """Say how long, or how much, topics keep, and remove the records that they no longer keep.
+    """Set how long topics keep records, and remove older ones.
 
-    Programs that write into a topic do this too, from time to time. This command does it at once, and also merges small
-    files. Without a name it does so for all topics.
+    Programs that write into a topic remove such records from time to time. This command removes them at once, and also
+    merges small files. Without a name, it goes through all topics.
 
     \b
     Examples:

@@ -18,8 +18,7 @@ from penstock.cli.terminal import print_json
 def topology(program: str, format_: str, mermaid: bool, as_json: bool) -> None:
     """Show the steps, stores and topics of a program.
 
-    The text is the one that Kafka Streams prints, for viewers of
-    it; Mermaid is drawn by GitHub and by notebooks.
+    The text is that of Kafka Streams, so viewers made for Kafka Streams can draw it. GitHub and notebooks draw Mermaid.
 
     \b
     Examples:

@@ -24,14 +24,18 @@ UI_PORT = 8093
 
 @click.command(cls=Command, epilog=APPLICATION_HELP)
 @server_options(UI_PORT, "PENSTOCK_UI_PORT")
-@click.option("--program", metavar="PROGRAM", help="The program, so that the page can tell why a key got its result.")
+@click.option(
+    "--program", metavar="PROGRAM", help="The program, with which the page can show why a key got its result."
+)
 def ui(application: str, program: str | None, **options: Any) -> None:
-    """Show an application on a page: its topology, with live figures on every step.
+    """Serve a web page that shows an application.
 
-    It follows the application, which may be running or not, until Ctrl-C.
-    It shows committed state, so it costs the application nothing. Prometheus finds all figures at /metrics. Beyond this
-    machine (--host) it wants a token, for which the page asks, or --no-token. Without a token it also has the pages of
-    the other applications whose states are in the same folder.
+    The page shows the topology with live figures, stores and topics.
+
+    The command runs until Ctrl-C. It shows committed state of the application, which may be running or stopped, and
+    costs the application nothing. Prometheus finds all figures at /metrics. By default the page answers only this
+    machine. To let others in, set --host, and a token, for which the page asks. --no-token allows requests without one.
+    Without a token, the page also shows the other applications whose state is in the same folder.
 
     \b
     Examples:

@@ -37,18 +37,17 @@ Ranges = dict[str, dict[int, tuple[int, int]]]
     "--limit", type=click.IntRange(min=1), default=100_000, show_default=True, help="How many records to read."
 )
 @click.option("--newest", is_flag=True, help="Read the newest records of each topic, not the oldest.")
-@click.option("--svg", type=LocalPath(dir_okay=False), help="Draw it into this file as well.")
+@click.option("--svg", type=LocalPath(dir_okay=False), help="Also draw the windows into this file.")
 @program_settings_options
 @json_option
 def why(
     program: str, node: str, key: str, limit: int, newest: bool, svg: Path | None, as_json: bool, **options: Any
 ) -> None:
-    """Say which records of a key went into which windows of a step, which were late, and why.
+    """Show which records are in the windows of one key, and why.
 
-    NODE is a step that aggregates in windows or sessions, as `penstock
-    topology` shows it. The records of the program's topics, the oldest first,
-    go through the program once more, in this process; nothing is written.
-    KEY is text or a number, as keys are; JSON for keys that are JSON.
+    NODE is a step that aggregates in windows or sessions, as `penstock topology` shows it. KEY is text or a number;
+    write JSON for keys that are JSON. The command runs the records of the program's topics through the program once
+    more, the oldest first, in this process. It also shows which records were late. It writes nothing.
 
     \b
     Examples:
