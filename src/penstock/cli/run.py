@@ -61,7 +61,7 @@ _ABORTED, _TERMINATED = 130, 143
 @click.option(
     "--trigger",
     envvar="PENSTOCK_TRIGGER",
-    help='"available-now", or the time between commits, such as "10 seconds", in place of the setting commit_interval.',
+    help='"available-now", or the time between commits; instead of the setting commit_interval.',
 )
 @click.option(
     "--available-now",
@@ -82,24 +82,11 @@ _ABORTED, _TERMINATED = 130, 143
     "machine, without Spark. [default: auto, which is spark if it is installed, else local]",
 )
 @click.option("--serve", is_flag=True, envvar="PENSTOCK_SERVE", help="Serve its state over HTTP, and /health.")
-@click.option(
-    "--serve-port", type=click.IntRange(0, 65535), help="The port of --serve; 0 takes a free port. [default: 8092]"
-)
-@click.option(
-    "--ui",
-    "shows_page",
-    is_flag=True,
-    envvar="PENSTOCK_UI",
-    help="Serve a web page about the program; includes --serve.",
-)
-@click.option("--ui-port", type=click.IntRange(0, 65535), help="The port of --ui; 0 takes a free port. [default: 8093]")
+@click.option("--serve-port", type=click.IntRange(0, 65535), help="Port of --serve; 0: any free one. [default: 8092]")
+@click.option("--ui", "shows_page", is_flag=True, envvar="PENSTOCK_UI", help="Serve a web page; includes --serve.")
+@click.option("--ui-port", type=click.IntRange(0, 65535), help="Port of --ui; 0: any free one. [default: 8093]")
 @access_options
-@click.option(
-    "--live",
-    is_flag=True,
-    envvar="PENSTOCK_LIVE",
-    help="Show a table of all steps in the terminal, updated at each commit.",
-)
+@click.option("--live", is_flag=True, envvar="PENSTOCK_LIVE", help="Show a table of all steps, updated at each commit.")
 @click.option(
     "--rename",
     "renamed",
