@@ -21,6 +21,8 @@ pytestmark = pytest.mark.slow
 
 SCRIPT = Path(sources.__file__)
 COUNT = 2_000
+KINDS = {"--slots": ["driver", "slot"], "--spark": ["driver", "slot"], "--micro": ["driver"]}
+"""Processes that are killed, by how the program runs."""
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +50,10 @@ def test_a_whole_program_killed_at_any_point_of_a_source_counts_each_record_once
     assert sources.counts_in(folder) == sources.expected_counts(COUNT)
 
 
-@pytest.mark.parametrize("mode", ["--slots", "--spark"])
+@pytest.mark.parametrize("mode", ["--slots", "--spark", "--micro"])
 def test_a_program_killed_now_and_then_counts_each_record_once(mode: str, filled: Path, tmp_path: Path):
     folder = copy_of(filled, tmp_path)
-    harness.run_to_the_end(folder, mode, ["driver", "slot"], kills=4 if mode == "--slots" else 2, seed=7, script=SCRIPT)
+    harness.run_to_the_end(folder, mode, KINDS[mode], kills=4 if mode == "--slots" else 2, seed=7, script=SCRIPT)
     assert sources.numbers_in(folder) == list(range(COUNT))
     assert sources.counts_in(folder) == sources.expected_counts(COUNT)
 

@@ -204,6 +204,20 @@ def test_a_source_waits_while_the_program_lacks_too_many_records(tmp_path: Path)
     assert records(tmp_path) == numbers(100)
 
 
+def test_records_leave_the_topic_when_the_program_has_processed_them_for_long_enough(tmp_path: Path):
+    read = [0]
+    log = FileLog(tmp_path / "log")
+    with running(tmp_path, Numbers(10), lambda: {TOPIC: read}, keep="50 ms") as sources:
+        sources.process_sources()
+        threading.Event().wait(0.2)
+        assert log.start_offsets(TOPIC) == [0]
+        read[0] = 6
+        until(lambda: log.start_offsets(TOPIC) == [6])
+    assert records(tmp_path) == numbers(10)[6:]
+    brought_in(tmp_path, Numbers(12))
+    assert records(tmp_path) == numbers(12)[6:]
+
+
 def test_two_programs_that_read_a_source_at_once_bring_nothing_in_twice(tmp_path: Path):
     one, other = Numbers(40, step=1), Numbers(40, step=3)
     with running(tmp_path, one) as first, running(tmp_path, other) as second:

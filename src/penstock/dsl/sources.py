@@ -42,6 +42,7 @@ class OwnSources(GlobalSources):
         partitions: int | None = None,
         max_ahead: int = MAX_AHEAD,
         retry_for: Duration = RETRY_FOR,
+        keep: Duration | None = None,
     ) -> KStream[K, V]: ...
 
     @overload
@@ -57,6 +58,7 @@ class OwnSources(GlobalSources):
         partitions: int | None = None,
         max_ahead: int = MAX_AHEAD,
         retry_for: Duration = RETRY_FOR,
+        keep: Duration | None = None,
     ) -> KStream[str, V]: ...
 
     @overload
@@ -72,6 +74,7 @@ class OwnSources(GlobalSources):
         partitions: int | None = None,
         max_ahead: int = MAX_AHEAD,
         retry_for: Duration = RETRY_FOR,
+        keep: Duration | None = None,
     ) -> KStream[Any, Any]: ...
 
     def source(
@@ -86,6 +89,7 @@ class OwnSources(GlobalSources):
         partitions: int | None = None,
         max_ahead: int = MAX_AHEAD,
         retry_for: Duration = RETRY_FOR,
+        keep: Duration | None = None,
     ) -> KStream[Any, Any]:
         """The records of a source outside of Penstock as a stream: files, a database, requests. Each comes once.
 
@@ -104,6 +108,7 @@ class OwnSources(GlobalSources):
                 is joined.
             max_ahead: the source waits while the program lacks more than so many of its records.
             retry_for: how long a failing source is tried again before the program ends.
+            keep: how long records stay in the topic that the program has processed; by default for good.
 
         Raises:
             TopologyError: an argument cannot be meant.
@@ -125,6 +130,7 @@ class OwnSources(GlobalSources):
             partitions=partitions,
             max_ahead=max_ahead,
             retry_ms=to_ms(retry_for, "source: retry_for"),
+            keep_ms=None if keep is None else to_ms(keep, "source: keep"),
             where=caller(),
             shown=str(getattr(source, "shown", type(source).__name__)),
             source=source,

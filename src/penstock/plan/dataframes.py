@@ -159,6 +159,7 @@ class SourceFeed:
         partitions: how many partitions its topic gets; None to choose it.
         max_ahead: how many records the program may lack before the source waits.
         retry_ms: how long a failing source is tried again before the program ends.
+        keep_ms: how long records stay in the topic that the program has processed; None for good.
         where: the user's file and line.
         shown: the source's name in messages.
         source: the source, in the process in which it was given.
@@ -168,6 +169,7 @@ class SourceFeed:
     partitions: int | None
     max_ahead: int
     retry_ms: int
+    keep_ms: int | None
     where: str
     shown: str
     source: Any = field(default=None, repr=False)

@@ -8,9 +8,11 @@ for a week. Then the note is what is left.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 
 import msgspec
+from msgspec.structs import replace
 
 from penstock.errors import CorruptDataError
 from penstock.storage.base import Storage, number_in, seal, unseal
@@ -18,6 +20,9 @@ from penstock.values.times import wall_clock_ms
 
 _SECONDS = 2.0
 """How often notes are written that nothing depends on."""
+
+_STRETCHES = 8
+"""In how many steps records leave the topic that were kept for a while."""
 
 
 class Noted(msgspec.Struct, frozen=True):
@@ -28,12 +33,14 @@ class Noted(msgspec.Struct, frozen=True):
         sequence: the number of a batch.
         note: the note that the log got with it.
         is_planned: whether that batch may not have arrived.
+        kept: times in ms, and the offsets up to which the program had processed the topic then; oldest first.
     """
 
     topic: str
     sequence: int
     note: str
     is_planned: bool = False
+    kept: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
 
 class SourceNotes:
@@ -58,10 +65,21 @@ class SourceNotes:
         return None
 
     def note(self, noted: Noted, at_once: bool = False) -> None:
-        """Replace the note; write it at once, or within seconds."""
-        self.noted = noted
+        """Replace the note; write it at once, or within seconds. Kept offsets stay."""
+        self.noted = noted if self.noted is None else replace(noted, kept=self.noted.kept)
         if at_once or time.monotonic() - self._written_at >= _SECONDS:
             self.write()
+
+    def trim(self, now: int, keep_ms: int, processed: Sequence[int]) -> tuple[int, ...]:
+        """Note the offsets up to which the program has processed the topic. Return those up to which records may go."""
+        if self.noted is None:
+            return ()
+        kept = self.noted.kept
+        if not kept or now - kept[-1][0] >= keep_ms / _STRETCHES:
+            kept = (*kept, (now, tuple(processed)))
+        old = [offsets for at, offsets in kept if at <= now - keep_ms]
+        self.noted = replace(self.noted, kept=kept[len(old) :])
+        return old[-1] if old else ()
 
     def write(self) -> None:
         """Write down what is new."""

@@ -22,6 +22,7 @@ from penstock.serdes import Serde
 from penstock.sources.protocol import SourceContext
 from penstock.storage.base import Storage
 from penstock.values.masking import MASK, masked
+from penstock.values.times import wall_clock_ms
 
 _log = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ _HELD_SECONDS = 0.1
 _LOOKS = 8
 """How often within ``max_ahead`` records it looks."""
 
+_TRIM_SECONDS = 10.0
 _LONGEST_TEXT = 600
 
 
@@ -161,7 +163,11 @@ class SourceThread:
         seconds = getattr(self._feed.source, "poll_ms", 1_000) / 1000
         try:
             with closing(Feed(self._feed.source, self._context(log), self._topic, log, notes)) as feed:
+                next_trim = time.monotonic()
                 while not self._stop.is_set():
+                    if self._feed.keep_ms is not None and time.monotonic() >= next_trim:
+                        self._trim(log, notes, self._feed.keep_ms)
+                        next_trim = time.monotonic() + min(_TRIM_SECONDS, max(self._feed.keep_ms / 1000, 0.05))
                     if self._is_far_ahead(log):
                         self._stop.wait(_HELD_SECONDS)
                         continue
@@ -178,6 +184,17 @@ class SourceThread:
         finally:
             with suppress(PenstockError, OSError):
                 notes.write()
+
+    def _trim(self, log: Log, notes: SourceNotes, keep_ms: int) -> None:
+        """Remove records from the topic that the program has processed for long enough."""
+        processed = self.committed().get(self._topic)
+        if processed is None:
+            return
+        ends = notes.trim(wall_clock_ms(), keep_ms, processed)
+        starts = log.start_offsets(self._topic)
+        found = {p: end for p, (end, start) in enumerate(zip(ends, starts, strict=False)) if end > start}
+        if found and not log.why_not_emptied(self._topic):
+            log.trim(self._topic, found)
 
     def _brought_in(self, count: int) -> None:
         self._unseen += count
