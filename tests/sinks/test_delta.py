@@ -49,6 +49,62 @@ def test_a_table_that_forgets_numbers_is_refused(tmp_path: Path):
         handed_on(appended(tmp_path), tmp_path)
 
 
+def fill(folder: Path, *numbers: int) -> None:
+    """Have the sink get numbers, each in a commit of its own."""
+    for number in numbers:
+        put(folder, "shop-rows-sink", ("a", number), key=str, value=int)
+        handed_on(appended(folder), folder)
+
+
+def rows(folder: Path) -> list[int]:
+    return sorted(deltalake.DeltaTable(folder / "rows").to_pyarrow_table()["n"].to_pylist())
+
+
+def restore(folder: Path, version: object) -> None:
+    deltalake.DeltaTable(folder / "rows").restore(version)
+
+
+def test_a_table_that_is_restored_to_an_older_version_is_given_again_what_it_lacks(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    """Delta leaves the identifiers of transactions as they are then."""
+    fill(tmp_path, 1, 2, 3)
+    restore(tmp_path, 1)
+    deltalake.write_deltalake(tmp_path / "rows", pa.table({"n": [7] * 11}), mode="append", target_file_size=1)
+    assert rows(tmp_path) == [1, *[7] * 11]
+    fill(tmp_path, 4)
+    assert rows(tmp_path) == [1, 2, 3, 4, *[7] * 11]
+    assert "the sink has number 1 and had 3 before: it was restored from an older copy" in caplog.text
+    restore(tmp_path, 2)
+    restore(tmp_path, 0)
+    fill(tmp_path, 5)
+    assert rows(tmp_path) == [1, 2, 3, 4, 5]
+
+
+def test_many_commits_of_others_do_not_hide_a_number_or_a_restore(tmp_path: Path):
+    fill(tmp_path, 1, 2)
+    for _ in range(12):
+        deltalake.write_deltalake(tmp_path / "rows", pa.table({"n": [7]}), mode="append")
+    fill(tmp_path, 3)
+    assert rows(tmp_path) == [1, 2, 3, *[7] * 12]
+    restore(tmp_path, 1)
+    for _ in range(12):
+        deltalake.write_deltalake(tmp_path / "rows", pa.table({"n": [8]}), mode="append")
+    fill(tmp_path, 4)
+    assert rows(tmp_path) == [1, 2, 3, 4, *[8] * 12]
+
+
+def test_a_restore_of_a_version_that_is_gone_is_refused(tmp_path: Path):
+    fill(tmp_path, 1, 2, 3)
+    deltalake.DeltaTable(tmp_path / "rows").create_checkpoint()
+    restore(tmp_path, 1)
+    for name in ("0" * 19 + "0.json", "0" * 19 + "1.json"):
+        (tmp_path / "rows" / "_delta_log" / name).unlink()
+    with pytest.raises(SinkError, match="rows of 'shop/rows/0' is unknown, as version 1 cannot be read"):
+        fill(tmp_path, 4)
+    assert rows(tmp_path) == [1]
+
+
 REFUSED: dict[str, str] = {
     "DeltaSink(5)": "DeltaSink: place takes a path or a URL, got 5",
     "DeltaSink('x', rows=0)": "DeltaSink: rows is a number of records from 1 on; got 0",

@@ -15,6 +15,7 @@ from penstock.errors import SinkError
 from penstock.faults import crash_point
 from penstock.sinks.batch import SinkBatch
 from penstock.sinks.lakes.columns import fitted, rows_of
+from penstock.sinks.lakes.delta_numbers import NUMBERS, number_of
 from penstock.sinks.protocol import SinkPartition, SinkWriter
 
 _GONE = "penstock_is_deleted"
@@ -37,13 +38,17 @@ class DeltaWriter(SinkWriter):
         self._table = table
         self._shown = shown
         self._partition = partition
+        self._known: tuple[int, int] | None = None
+        """A version of the table and the number that it has."""
 
     def committed(self) -> int:
         topic = self._table.transaction_version(f"{self._partition.id}/topic")
-        number = self._table.transaction_version(self._partition.id)
         if topic not in (None, self._topic):
             self._partition.check_topic("another", f"Remove the folder of the {self._shown}")
-        return number or 0
+        version = self._table.version()
+        if self._known is None or self._known[0] != version:
+            self._known = version, number_of(self._table, self._partition.id)
+        return self._known[1]
 
     @property
     def _topic(self) -> int:
@@ -62,15 +67,16 @@ class DeltaWriter(SinkWriter):
                 self._upsert(rows.append_column(_GONE, chosen.is_deleted), commit)
             else:
                 write_deltalake(self._table, rows, mode="append", commit_properties=self._with(commit))
+        self._known = self._table.version(), commit
 
     def _with(self, number: int) -> Any:
         """Return what makes a commit keep the number. Delta refuses it if another commit has written one meanwhile."""
         mine = self._partition.id
         kept = [Transaction(mine, number), Transaction(f"{mine}/topic", self._topic)]
-        return CommitProperties(app_transactions=kept)
+        return CommitProperties(custom_metadata={NUMBERS: {mine: number}}, app_transactions=kept)
 
     def _upsert(self, rows: Any, number: int) -> None:
-        keys, names = self._partition.keys, self._partition.schema.names
+        keys, names, version = self._partition.keys, self._partition.schema.names, self._table.version()
         same = " AND ".join(f"{_of('old', name)} {_equal(rows[name])} {_of('new', name)}" for name in keys)
         merger = self._table.merge(
             rows, same, source_alias="new", target_alias="old", commit_properties=self._with(number)
@@ -80,7 +86,7 @@ class DeltaWriter(SinkWriter):
             merger = merger.when_matched_update(others)
         inserted = {_quoted(name): _of("new", name) for name in names}
         merger.when_not_matched_insert(inserted, predicate=f"NOT new.{_GONE}").execute()
-        if self.committed() != number:  # no row was touched, so there was no commit
+        if self._table.version() == version:  # no row was touched, so there was no commit
             schema = self._table.schema()
             self._table.create_write_transaction([], "append", schema, commit_properties=self._with(number))
 
