@@ -40,7 +40,7 @@ def number_of(table: DeltaTable, id: str) -> int:
 
 
 def _newest_restore(table: DeltaTable, version: int, id: str) -> dict[str, Any] | None:
-    """Return the entry of the newest restore behind the newest number of a partition; None if there is none.
+    """Return the entry of the newest restore behind the newest number of a partition, or None.
 
     Args:
         version: up to which the history counts.
