@@ -154,6 +154,28 @@ def test_a_program_that_falls_asleep_between_looking_and_appending_loses_nothing
 
 
 @pytest.mark.usefixtures("checkpoint_every_4")
+@pytest.mark.parametrize("is_known_again", [False, True])
+@pytest.mark.parametrize("known", [0, 1, 3, 4])
+def test_a_producer_that_slept_takes_an_append_of_another_one_for_no_append_of_its_own(
+    log: FileLog, known: int, is_known_again: bool
+):
+    """Both append under number 7; the one that slept finds that number, and another note."""
+    append_numbers(log, 0, known)
+    topic = log._topic("t")
+    segments = write(log, "t", (0, [(b"k", b"99", 99)]))
+    before = topic.fresh()
+    other = FileLog(log.root)
+    assert other.append("t", write(other, "t", (0, [(b"k", b"%d" % known, known)])), "source", 7, "of another one")
+    append_numbers(other, known + 1, 14)
+
+    if is_known_again:
+        assert topic.entries.create(before, Entry(before.place(segments), "source", 7, note="my own")) is False
+    assert log.append("t", segments, "source", 7, "my own") is False
+    assert numbers(FileLog(log.root)) == list(range(14))
+    assert tuple(log.last_append("t", "source")) == (7, "of another one")
+
+
+@pytest.mark.usefixtures("checkpoint_every_4")
 @pytest.mark.parametrize("known", [1, 3, 4])
 def test_two_programs_that_fall_asleep_one_append_apart_take_no_free_number_for_the_next(
     log: FileLog, known: int, monkeypatch: pytest.MonkeyPatch

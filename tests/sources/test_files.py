@@ -16,8 +16,8 @@ import pytest
 
 from penstock import ConfigError, SourceError, StreamsBuilder, consume
 from penstock.sources import FileSource
-from penstock.sources.files import formats, journal
-from penstock.storage.base import LocalStorage
+from penstock.sources.files import formats, journal, places
+from penstock.storage.base import LocalStorage, seal
 from support.sourcing import TOPIC, brought_in, running, until
 
 
@@ -264,6 +264,25 @@ def test_a_folder_that_is_not_there_yet_is_waited_for(tmp_path: Path):
         put(tmp_path / "lake/a.jsonl", lines({"n": 1}))
         sources.process_sources()
     assert found(tmp_path) == [(None, {"n": 1})]
+
+
+@pytest.mark.parametrize("name", [b"caf\xe9.jsonl", b"a\\b.jsonl"])
+def test_a_name_that_no_list_can_have_is_told(name: bytes, tmp_path: Path, lake: Path):
+    (lake / os.fsdecode(name)).write_text(lines({"n": 1}))
+    with (
+        running(tmp_path, FileSource(lake), value=dict) as sources,
+        pytest.raises(SourceError, match="rename the file"),
+    ):
+        sources.process_sources()
+
+
+def test_a_list_that_leads_out_of_the_folder_is_refused(tmp_path: Path, lake: Path):
+    storage = LocalStorage(tmp_path / "checkpoint")
+    listed = journal._List([places.Listed("../secret.jsonl", 1, "x", 1)])
+    storage.create("sources/rows/own/lists/0000000000000001.json", seal(listed))
+    (tmp_path / "secret.jsonl").write_text("{}\n")
+    with running(tmp_path, FileSource(lake), value=dict) as sources, pytest.raises(SourceError, match="leads out of"):
+        sources.process_sources()
 
 
 def test_young_files_wait(tmp_path: Path, lake: Path):

@@ -227,6 +227,7 @@ def test_the_server_ends_with_the_program_and_its_port_is_free(at: Any):
     [
         ({"port": 70_000}, "port is a number from 0 to 65535"),
         ({"path": "in"}, "path begins with a slash"),
+        ({"path": "/health"}, "/health is a path for probes, which need no token"),
         ({"key": ""}, "key is the name of a field"),
         ({"verify": 5}, "verify is a function"),
         ({"repeat_header": ""}, "repeat_header is the name of a header"),

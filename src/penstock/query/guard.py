@@ -17,7 +17,7 @@ from penstock.query.plain import as_json
 
 SHORTEST_TOKEN = 16
 _HOST = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
-_FREE = frozenset({"/health", "/health/live", "/health/ready"})
+FREE = frozenset({"/health", "/health/live", "/health/ready"})
 """Paths for probes, which have no token: they tell whether the application works, and how many records wait."""
 _OF_LOGIN = frozenset({"/page.css", "/icon.svg"})
 _LONGEST_FORM = 4096
@@ -131,7 +131,7 @@ class Guarded:
         return None
 
     def _is_let_in(self, scope: Any) -> bool:
-        if self._token is None or scope["path"] in _FREE or (self._login is not None and scope["path"] in _OF_LOGIN):
+        if self._token is None or scope["path"] in FREE or (self._login is not None and scope["path"] in _OF_LOGIN):
             return True
         for value in _all(scope, b"authorization"):
             kind, _, token = value.partition(b" ")

@@ -9,7 +9,7 @@ import msgspec
 
 from penstock.errors import SourceError
 from penstock.sources.files.places import Listed, Place
-from penstock.storage.base import Storage, number_in, seal, unseal
+from penstock.storage.base import Storage, inside, number_in, seal, unseal
 
 T = TypeVar("T")
 
@@ -60,6 +60,8 @@ class Journal:
                 self._storage.delete(self._list(number))
 
     def _add(self, number: int, files: list[Listed]) -> None:
+        for one in files:
+            inside(one.name)  # others may have written the list
         self._lists[number] = files
         self._seen.update(one.name for one in files)
 

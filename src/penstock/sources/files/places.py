@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from penstock.errors import ConfigError, LogError
+from penstock.errors import ConfigError, LogError, SourceError
 from penstock.files.locations import checkpoint_place, folder, scheme_of
 from penstock.files.plain_files import open_plain
 from penstock.messages import show
@@ -71,6 +71,8 @@ class Folder(Place):
                 name = f"{inside}{entry.name}"
                 if entry.name.startswith(_HIDDEN):
                     continue
+                if "\\" in entry.name or not _is_text(entry.name):
+                    raise SourceError(f"the name {name!r} is no UTF-8, or has a backslash: rename the file")
                 if entry.is_dir(follow_symlinks=False):
                     yield from self._below(f"{name}/")
                 elif (found := self.look(name)) is not None:
@@ -87,6 +89,14 @@ class Folder(Place):
 
     def open(self, name: str) -> Any:
         return pa.PythonFile(os.fdopen(open_plain(self._root / name, os.O_RDONLY), "rb"), mode="r")
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:  # bytes of another encoding
+        return False
+    return True
 
 
 class Bucket(Place):

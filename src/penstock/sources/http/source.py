@@ -11,7 +11,7 @@ from penstock.columns.batch import HEADERS
 from penstock.errors import ConfigError
 from penstock.log.records import Records
 from penstock.messages import show
-from penstock.query.guard import check_access, is_local, url_of
+from penstock.query.guard import FREE, check_access, is_local, url_of
 from penstock.serdes import BYTES, STR, Serde
 from penstock.serdes.json import JsonSerde
 from penstock.sources.cells import keys_in_lines
@@ -81,6 +81,8 @@ class HttpSource(Source):
             raise ConfigError(f"HttpSource: port is a number from 0 to 65535; got {show(port)}")
         if not (isinstance(path, str) and path.startswith("/")):
             raise ConfigError(f"HttpSource: path begins with a slash; got {show(path)}")
+        if path in FREE:
+            raise ConfigError(f"HttpSource: {path} is a path for probes, which need no token; take another one")
         if key is not None and not (isinstance(key, str) and key):
             raise ConfigError(f"HttpSource: key is the name of a field; got {show(key)}")
         if verify is not None and not callable(verify):
