@@ -14,6 +14,8 @@ from penstock.columns.column import Column, NumberColumn
 from penstock.columns.compiled import column, table
 from penstock.figures.moving import moving
 from penstock.ops.windows.sessions.fold import CountSessions, SessionFold
+from penstock.ops.windows.sessions.named import NamedSessions
+from penstock.ops.windows.sliding.named import NamedPuts
 from penstock.ops.windows.sliding.rules import (
     BEGIN,
     COPY,
@@ -132,6 +134,11 @@ def process_records(
             break
         puts = twice(puts)
     puts = puts[:used]
+    named = _named(fold, puts, batch, stored.data, len(windows.is_gone))
+    if named is not None:
+        return _outcome(
+            done, records, windows, Updates(*_columns(puts), named.new(), named.old), named.last, stored
+        ), []
     users = _Users(fold, batch, stored.data, len(windows.is_gone))
     failed: list[tuple[int, BaseException]] = []
     if not users.add_all(puts):
@@ -141,6 +148,18 @@ def process_records(
         puts = _one_by_one(rules, records[:done], windows, users, failed)
     updates = Updates(*_columns(puts), fold.column(users.new), lambda: fold.column(users.old))
     return _outcome(done, records, windows, updates, users.last, stored), failed
+
+
+def _named(fold: SessionFold, puts: Any, batch: Batch, stored: Binary, windows: int) -> NamedPuts | None:
+    """Return the aggregates by name of puts; None if they go one by one."""
+    if not isinstance(fold, NamedSessions) or not fold.columns.is_computed:
+        return None
+    try:
+        return NamedPuts(fold, puts, batch, stored, windows)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # of a user's function, too: one by one shows which record fails
+        return None
 
 
 def twice(puts: Any) -> Any:
