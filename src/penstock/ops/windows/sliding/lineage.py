@@ -1,8 +1,8 @@
 """Which aggregate each put into sliding windows begins with, and which puts follow each other in one stretch.
 
-The aggregates after puts are a tree: a put continues the aggregate of its window, or a new window begins with the aggregate of another window. Of the puts after
-one, that with the most puts behind it is in the same stretch. So the longest row of stretches that wait for each other
-is as long as the logarithm of the number of puts.
+The aggregates after puts are a tree: a put continues the aggregate of its window, or a new window begins with the
+aggregate of another window. Of the puts after one, that with the most puts behind it is in the same stretch. So the
+longest row of stretches that wait for each other is as long as the logarithm of the number of puts.
 """
 
 from __future__ import annotations
