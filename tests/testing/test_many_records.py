@@ -13,7 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ops import test_any_cut as examples
-from penstock import ConfigError, ProcessingError, Record, StreamsBuilder, TimeWindows, Topology, columnar
+from penstock import (
+    BufferConfig,
+    ConfigError,
+    ProcessingError,
+    Record,
+    SessionWindows,
+    StreamsBuilder,
+    Suppressed,
+    TimeWindows,
+    Topology,
+    columnar,
+)
 from penstock.testing import TopologyTestDriver, driver
 
 BATCHABLE = [name for name in examples.NAMES if driver.batchable_topics(examples.topology_of(name), True)]
@@ -83,6 +94,33 @@ def test_plain_chains_are_worked_on_many_at_a_time_also_with_a_cache():
     for row in rows:
         one.pipe_input("in", *row)
     assert many.read_output("out") == one.read_output("out")
+
+
+def test_chains_whose_records_update_several_keys_are_worked_on_many_at_a_time_also_with_a_cache():
+    calls: list[int] = []
+
+    @columnar
+    def noted(value):
+        calls.append(len(value))
+        return value
+
+    def topology() -> Topology:
+        builder = StreamsBuilder()
+        visits = builder.stream("in", value=int).map_values(noted, value=int).group_by_key()
+        sessions = visits.windowed_by(SessionWindows.of_inactivity_gap_and_grace(3, 2)).count("sessions")
+        sessions.suppress(Suppressed.until_window_closes(BufferConfig.unbounded())).to_stream().to("out")
+        return builder.build()
+
+    rows = [(f"k{number % 3}", number, number + number // 20 * 10) for number in range(300)]
+    many = TopologyTestDriver(topology())
+    with patch.object(driver, "_BATCH", 100):
+        many.pipe_record_list("in", rows)
+    assert calls == [100, 100, 100]
+    one = one_at_a_time(topology())
+    for row in rows:
+        one.pipe_input("in", *row)
+    assert len(expected := one.read_output("out")) == 42
+    assert many.read_output("out") == expected
 
 
 def test_an_aggregate_that_comes_to_nothing_at_once_is_no_update_with_a_cache():

@@ -1,8 +1,8 @@
 """Where a test driver may process many records at once with the same results as one at a time.
 
 Cuts of the input do not show while a table sends every update (see ARCHITECTURE.md). With caching, a record's last
-update of each key is sent when the record is committed. If each record causes at most one update of a key, and its
-results are merged with no others on their way, that gives the same results.
+update of each key is sent when the record is committed. Where the steps are a chain, the caches send the same for many
+records: the last update of each record and key.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ from penstock.plan.topology import Topology
 
 
 def updates_each_key_once(sub: SubTopology, facts: TableFacts) -> bool:
-    """Return whether a record causes at most one update of a key in all caches, and its results are merged with no
-    others.
-    """
-    if not _is_chain(sub) or sub.global_parts:
+    """Return whether a record causes at most one update of a key in all caches of a chain."""
+    if not is_chain(sub):
         return False
     cached = [number for number, part in enumerate(sub.parts) if _is_cached(part, facts)]
     above = sub.parts[: cached[-1] + 1] if cached else ()
@@ -42,7 +40,7 @@ def _may_batch(topology: Topology, topic: str, caching: bool) -> bool:
         if any(isinstance(part.node, Process) or part.node.selector is not None for part in sub.parts):
             return False  # a processor may remember values that are then rolled back
         has_caches = caching and any(_is_cached(part, facts) for part in sub.parts)
-        if (has_caches and not updates_each_key_once(sub, facts)) or own & set(sub.sink_topics):
+        if (has_caches and not is_chain(sub)) or own & set(sub.sink_topics):
             return False
         if not topology.internal_topics & set(sub.sink_topics):
             return True
@@ -59,9 +57,9 @@ def _is_cached(part: Part, facts: TableFacts) -> bool:
     return part.node.caches_updates and not part.node.final
 
 
-def _is_chain(sub: SubTopology) -> bool:
+def is_chain(sub: SubTopology) -> bool:
     """Return whether every part follows the previous one, and no part looks up tables."""
     names = [part.name for part in sub.parts]
-    return not any(part.reads for part in sub.parts) and all(
+    return not (sub.global_parts or any(part.reads for part in sub.parts)) and all(
         part.predecessors == ((names[number - 1],) if number else ()) for number, part in enumerate(sub.parts)
     )

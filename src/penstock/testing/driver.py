@@ -34,7 +34,7 @@ from penstock.serdes import Serde
 from penstock.settings import Settings
 from penstock.state.task_state import Numbers, TaskState
 from penstock.testing.arrived import Arrived
-from penstock.testing.batches import batchable_topics, updates_each_key_once
+from penstock.testing.batches import batchable_topics, is_chain, updates_each_key_once
 from penstock.testing.partitions import Partitions, Readers, partition_of
 from penstock.testing.queues import Queued, TopicQueues
 from penstock.testing.records import (
@@ -177,6 +177,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
             wall_clock_ms=lambda: self.wall_clock_ms,
             emit_interval_ms=settings.emit_interval_ms,
             commits_each_record=updates_each_key_once(sub, topology.facts),
+            flushes_each_record=is_chain(sub),
         )
         return open_task(topology, sub, settings, facts)
 

@@ -82,11 +82,11 @@ class Aggregate(Operator):
         last = groups.last_rows
         stored = folded.new.take(last).encoded()
         self._store.put(located, Values(stored, np.where(is_missing(stored), -1, folded.timestamps[last])))
-        if self._cache is not None and not self._cache.each:
+        if self._cache is not None and not self._cache.wants_every:
             self._cache.add(self._last_of_each(groups, before, folded, result))
             return None
         if self._cache is not None:
-            return self._cache.at_once(self._each(groups, before, folded, result))
+            return self._cache.take(self._each(groups, before, folded, result))
         changes = result.as_changes(folded.new, folded.timestamps, folded.old if self._sends_old else None)
         return changes if folded.kept is None else changes.keep(folded.kept)
 

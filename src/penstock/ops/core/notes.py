@@ -64,6 +64,9 @@ class TaskFacts:
     commits_each_record: bool = False
     """True if each record is a commit of its own, and so updates a key at most once, even where many records arrive
     together."""
+    flushes_each_record: bool = False
+    """True if each record is a commit of its own, after which caches send its updates, even where many records arrive
+    together."""
     replays: bool = False
     """True if a record may be processed a second time, on state that it has changed already."""
     known: Known = field(default_factory=Known)

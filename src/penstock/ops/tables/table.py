@@ -72,11 +72,11 @@ class TableStore:
         serde = batch.value.serde
         if self._cache is not None:
             batch = batch.with_value(as_written(batch.value))
-        if self._cache is None or self._cache.each:
+        if self._cache is None or self._cache.wants_every:
             if self._cache is not None or (old is None and self._sends_old):
                 old = values_before(groups, before, batch.value)
             changes = batch.as_changes(batch.value, batch.timestamp, old)
-            return changes if self._cache is None else self._cache.at_once(changes)
+            return changes if self._cache is None else self._cache.take(changes)
         in_order = np.argsort(last)
         newest = batch.take(last[in_order])
         self._cache.add(

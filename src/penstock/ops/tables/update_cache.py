@@ -40,6 +40,9 @@ class EmitCache:
         self.each = each or context.facts.commits_each_record
         """True if updates are emitted at once: because all of them are wanted, or because each record is a commit of
         its own and updates a key at most once."""
+        self._of_each_record = context.facts.flushes_each_record
+        self.wants_every = self.each or self._of_each_record
+        """Whether it is given every update, and not only the last one of each key and chunk."""
         self._held: list[Changes] = []
         self.held_bytes = 0
         """The size of the held updates in bytes, without numbers."""
@@ -50,6 +53,14 @@ class EmitCache:
         self.closed_before: int | None = None
         """Windows that end earlier are closed, and no longer change."""
         context.on_rollback.append(self._forget)
+
+    def take(self, updates: Changes) -> Changes | None:
+        """Take all updates of a chunk. Return what is emitted at once."""
+        if self.each:
+            updates = without_absent(updates)
+            return updates if self._sends_old else replace(updates, old=None)
+        self.add(updates)
+        return None
 
     def add(self, changes: Changes) -> None:
         """Take updates with their old values. Updates that are no longer the last of their keys are discarded from time
@@ -62,7 +73,7 @@ class EmitCache:
         self.held_bytes += _size(changes)
         self._note_records(self._records + len(changes))
         if self.held_bytes > 2 * self._needed + _GARBAGE or self._records > 2 * self._needed_records + _GARBAGE_RECORDS:
-            self._hold(_last_of_each_key(self._held))
+            self._hold(self._last())
 
     def _hold(self, last: Changes) -> None:
         """Hold updates that are each the last one of their key, and no others."""
@@ -82,19 +93,21 @@ class EmitCache:
         self._note_records(0)
         self.closed_before = None
 
+    def _last(self) -> Changes:
+        return _last_of_each_key(self._held, self._of_each_record)
+
     def flush(self) -> Changes | None:
-        held, self._held = self._held, []
+        last = self._last() if self._held else None
+        self._held = []
         self.held_bytes = self._needed = self._needed_records = 0
         self._note_records(0)
-        if not held:
-            return None
-        return self._sent(_last_of_each_key(held))
+        return None if last is None else self._sent(last)
 
     def release(self) -> Changes | None:
         """Return the last updates of closed windows, and hold the others back."""
         if self.closed_before is None or not self._held:
             return None
-        last = _last_of_each_key(self._held)
+        last = self._last()
         assert isinstance(last.key, WindowedColumn)
         is_closed = last.key.end < self.closed_before
         self._hold(last.keep(~is_closed))
@@ -108,11 +121,6 @@ class EmitCache:
         if len(last) and isinstance(self._store, KeyValueStore) and self._store.shows_committed:
             self._note(last, self._store)
         return last if self._sends_old else replace(last, old=None)
-
-    def at_once(self, updates: Changes) -> Changes:
-        """Return the emitted changes of updates that are each the last one of their key and commit."""
-        updates = without_absent(updates)
-        return updates if self._sends_old else replace(updates, old=None)
 
     def _note(self, last: Changes, store: KeyValueStore) -> None:
         """Note the writes for joins, for which the table changes only when the updates are emitted."""
@@ -134,14 +142,17 @@ def _size(changes: Changes) -> int:
     return sum(column.encoded().nbytes for column in columns)
 
 
-def _last_of_each_key(held: list[Changes]) -> Changes:
-    """The last update of each key, in processing order.
+def _last_of_each_key(held: list[Changes], of_each_record: bool) -> Changes:
+    """The last update of each key, or of each key and record, in processing order.
 
     Updates of a flush are caused by earlier records, so the last update of a key is the one that arrived last.
     """
     every = join(held)
     assert every.old is not None
-    _, codes = group_keys(every.key.encoded())
+    keys, codes = group_keys(every.key.encoded())
+    if of_each_record:
+        [records] = order_columns(every.order[:1], len(every), 1)
+        _, codes = np.unique(records * len(keys) + codes, return_inverse=True)
     groups = Groups.by_number(codes)
     last, first = groups.last_rows, groups.order[groups.starts]
     places = [column[last] for column in order_columns(every.order, len(every), len(every.order))]

@@ -52,7 +52,6 @@ class PackedAggregate(Operator):
         self._fold = fold
         self._packed = store
         self._sends_old = table.sends_old
-        self._tells_stored = table.tells_stored
         self._cache = table.cache(store)
         self._serde = table.serde
         self._time = table.time
@@ -130,10 +129,8 @@ class PackedAggregate(Operator):
             return
         if self._cache is None:
             out.emit(changes if self._sends_old else replace(changes, old=None))
-        elif self._tells_stored:
-            out.emit(self._cache.at_once(changes))
         else:
-            self._cache.add(changes)
+            out.emit(self._cache.take(changes))
 
     def _note(
         self, loaded: Loaded, start: IntArray, end: IntArray, timestamp: IntArray, changes: Changes, times: IntArray

@@ -148,10 +148,10 @@ class WindowAggregate(Aggregate):
         results = alone.with_key(key).as_changes(folded.new, folded.timestamps, old)
         results = results if folded.kept is None else results.keep(folded.kept)
         if self._cache is not None:
-            if not self._cache.each:
-                self._cache.add(results)
+            sent = self._cache.take(results)
+            if sent is None:
                 return None
-            results = self._cache.at_once(results)
+            results = sent
         merged = merge([results] if changes is None else [changes, results])
         assert isinstance(merged, Changes)
         return merged
