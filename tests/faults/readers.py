@@ -87,8 +87,10 @@ def run(folder: Path, **settings: Any) -> None:
     )
     reading = Reading(folder, streams)
     reading.start()
-    streams.await_termination()
-    reading.end()
+    try:
+        streams.await_termination()
+    finally:  # the end of this process removes the stores that it looks at
+        reading.end()
 
 
 class Looked(NamedTuple):
