@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from penstock import (
-    Branched, ConfigError, Consumed, GlobalKTable, Grouped, Joined, KGroupedStream, KStream, KTable, Materialized,
-    Produced, Progress, Repartitioned, StreamsBuilder, Streams, Suppressed, TableJoined, TimeWindows, Topology,
-    Windowed,
+    Branched, ConfigError, Consumed, Count, GlobalKTable, Grouped, Joined, KGroupedStream, KStream, KTable,
+    Materialized, Produced, Progress, Repartitioned, StreamsBuilder, Streams, Sum, Suppressed, TableJoined, TimeWindows,
+    Topology, Windowed,
 )
 
 
@@ -30,6 +30,12 @@ class Order:
     customer: str
     amount: int
     at: datetime
+
+
+@dataclass
+class Stats:
+    orders: int
+    total: int | None
 
 
 def big(order: Order) -> bool:
@@ -49,6 +55,9 @@ amounts: KStream[str, int] = large.map_values(lambda order: order.amount)
 by_customer: KGroupedStream[str, Order] = orders.group_by(lambda key, order: order.customer)
 counts: KTable[str, int] = by_customer.count("counts")
 sums: KTable[str, int] = by_customer.aggregate(int, lambda key, order, total: total + order.amount)
+stats: KTable[str, Stats] = by_customer.aggregate(value=Stats, orders=Count(), total=Sum("amount"))
+stats.to_stream().map_values(lambda one: one.orders + (one.total or 0)).to("stats")
+by_customer.aggregate(orders=Count()).to_stream().map_values(lambda one: one.orders).to("orders-of-each")
 hourly: KTable[Windowed[str], int] = by_customer.windowed_by(TimeWindows.of_size_with_no_grace("1 hour")).count(
     materialized=Materialized.as_("hourly").with_retention("1 day")
 )
