@@ -2,17 +2,20 @@
 
 Both are small files of JSON, named by the number before their batch, and each is created at most once. A plan fixes
 where a batch ends before its files are written. So every try to write the batch, by any process, writes the same rows
-into the same files. The manifest makes the batch count.
+into the same files. The manifest makes the batch count. Many manifests become one, whose name also has the number
+behind its last batch.
 """
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from penstock.errors import CorruptDataError
+from penstock.faults import crash_point
 from penstock.sinks.protocol import SinkPartition
 from penstock.storage.base import Storage, number_in
 from penstock.values.decoding import from_json
@@ -21,6 +24,11 @@ FOLDER = "_penstock"
 """The folder of manifests and plans, which readers of a folder of Parquet files pass over."""
 
 _MANIFEST, _PLAN = ".json", ".plan"
+
+MANY = 100
+"""How many manifests become one."""
+
+_MERGED = re.compile(r"(\d{16})-(\d{16})\.json", re.ASCII)
 
 
 class ParquetFile(msgspec.Struct, frozen=True):
@@ -62,6 +70,31 @@ class Manifest(msgspec.Struct, frozen=True):
 Note = TypeVar("Note", Plan, Manifest)
 
 
+class _Span(NamedTuple):
+    """A manifest in a listing: the batches behind ``before``, up to ``end`` as far as the name tells."""
+
+    before: int
+    end: int
+    name: str
+    is_merged: bool
+
+
+def _spans(names: list[str]) -> list[_Span]:
+    """Return the manifests of a listing, oldest first."""
+    found = []
+    for name in names:
+        before = number_in(name) if name.endswith(_MANIFEST) else None
+        if before is not None:
+            merged = _MERGED.fullmatch(name.rpartition("/")[2])
+            end = before + 1 if merged is None else int(merged[2])
+            found.append(_Span(before, end, name, merged is not None))
+    return sorted(found)
+
+
+def _encoded(manifest: Manifest) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
+
+
 class Manifests:
     """The plans and manifests of one partition."""
 
@@ -72,8 +105,8 @@ class Manifests:
     def found(self) -> tuple[Manifest | None, Plan | None]:
         """Return the newest manifest, and the plan of the batch behind it; finish what is left of older ones."""
         names = self._storage.list(self._folder)
-        manifests = [name for name in names if name.endswith(_MANIFEST) and number_in(name) is not None]
-        last = self._read(manifests[-1], Manifest) if manifests else None
+        spans = _spans(names)
+        last = self._read(max(spans, key=lambda one: (one.end, one.before)).name, Manifest) if spans else None
         number = 0 if last is None else last.number
         plan = None
         for name in names:
@@ -90,8 +123,7 @@ class Manifests:
 
     def commit(self, manifest: Manifest) -> bool:
         """Create the manifest, unless the batch counts already. Return whether this call created it."""
-        data = msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
-        return self._storage.create(self._name(manifest.before, _MANIFEST), data)
+        return self._storage.create(self._name(manifest.before, _MANIFEST), _encoded(manifest))
 
     def plan_behind(self, number: int) -> Plan | None:
         """Return the plan of the batch behind a number, if it has one."""
@@ -99,15 +131,47 @@ class Manifests:
             return self._read(self._name(number, _PLAN), Plan)
         return None
 
-    def manifest_behind(self, number: int) -> Manifest | None:
-        """Return the manifest of the batch behind a number, if the batch counts."""
-        with suppress(FileNotFoundError):
-            return self._read(self._name(number, _MANIFEST), Manifest)
+    def has_passed(self, before: int) -> bool:
+        """Return whether the batch behind a number counts already."""
+        return any(one.end > before for one in _spans(self._storage.list(self._folder)))
+
+    def _manifest_of(self, before: int) -> Manifest | None:
+        """Return the manifest with the batch behind a number, if the batch counts."""
+        for one in _spans(self._storage.list(self._folder)):
+            if one.before <= before < one.end and (one.is_merged or one.before == before):
+                return self._read(one.name, Manifest)
         return None
 
-    def settle(self, before: int) -> None:
-        """Remove the plan of a batch that counts, and files of earlier tries that have other names."""
-        plan, manifest = self.plan_behind(before), self.manifest_behind(before)
+    def merge(self) -> None:
+        """Make one of the oldest manifests if there are many, and remove the manifests of which an earlier call made one.
+
+        Both are in the folder for the time of a batch at least, so that a reader of the folder misses no file.
+        """
+        spans = _spans(self._storage.list(self._folder))
+        merged = [one for one in spans if one.is_merged]
+        single = []
+        for one in (one for one in spans if not one.is_merged):
+            if any(other.before <= one.before < other.end for other in merged):
+                self._storage.delete(one.name)
+            else:
+                single.append(one)
+        if len(single) > MANY:
+            self._merge([self._read(one.name, Manifest) for one in single[:MANY]])
+
+    def _merge(self, some: list[Manifest]) -> None:
+        first, last = some[0], some[-1]
+        files = [file for one in some for file in one.files]
+        name = f"{self._folder}/{first.before:016d}-{last.number:016d}{_MANIFEST}"
+        crash_point("in-sink")
+        self._storage.create(name, _encoded(Manifest(last.topic, first.before, last.number, files)))
+
+    def settle(self, before: int, manifest: Manifest | None = None) -> None:
+        """Remove the plan of a batch that counts, and files of earlier tries that have other names.
+
+        Args:
+            manifest: the one with the batch, if it is at hand.
+        """
+        plan, manifest = self.plan_behind(before), manifest or self._manifest_of(before)
         if plan is not None and manifest is not None:
             for path in sorted(set(plan.paths) - manifest.paths):
                 self._storage.delete(path)

@@ -55,10 +55,12 @@ class ParquetWriter(SinkWriter):
         self._begin(batch.before, commit, sorted(tables))
         files = [self._write_file(path, part) for path, part in tables.items()]
         crash_point("in-sink")
-        if not self._manifests.commit(Manifest(self._partition.topic_id, batch.before, commit, files)):
+        manifest = Manifest(self._partition.topic_id, batch.before, commit, files)
+        if not self._manifests.commit(manifest):
             raise OSError(_OTHER)
         self._plan = None
-        self._manifests.settle(batch.before)
+        self._manifests.settle(batch.before, manifest)
+        self._manifests.merge()
 
     def _by_path(self, table: Any, before: int) -> dict[str, Any]:
         """Return the rows of each file of a batch; the files' names follow from the partition and the number before."""
@@ -76,7 +78,7 @@ class ParquetWriter(SinkWriter):
             plan = self._manifests.plan_behind(before)
             if plan is not None and plan.number != number:
                 self._refuse(plan)
-        if self._manifests.manifest_behind(before) is not None:
+        if self._manifests.has_passed(before):
             raise OSError(_OTHER)
         crash_point("in-sink")
 
