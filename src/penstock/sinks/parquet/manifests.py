@@ -143,7 +143,7 @@ class Manifests:
         return None
 
     def merge(self) -> None:
-        """Make one of the oldest manifests if there are many, and remove the manifests of which an earlier call made one.
+        """Make one of the oldest manifests if there are many; remove those of which an earlier call made one.
 
         Both are in the folder for the time of a batch at least, so that a reader of the folder misses no file.
         """
