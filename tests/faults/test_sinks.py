@@ -79,6 +79,7 @@ def rows_outside(
         service: RowsService = request.getfixturevalue("rows_service")
         monkeypatch.setenv("SINKS", service.url)
         return service.rows
+    pytest.importorskip({sinks.DELTA: "deltalake", sinks.ICEBERG: "pyiceberg.table"}.get(request.param, request.param))
     monkeypatch.setenv("SINKS", request.param)
     return lambda: sinks.rows_in(tmp_path)
 
