@@ -26,6 +26,7 @@ from penstock import (
     columnar,
 )
 from penstock.testing import TopologyTestDriver, driver
+from penstock.testing.turns import OtherOrderError, Passed, in_turn
 
 BATCHABLE = [name for name in examples.NAMES if driver.batchable_topics(examples.topology_of(name), True)]
 NAMES = st.sampled_from(BATCHABLE) | st.sampled_from(examples.NAMES)
@@ -121,6 +122,48 @@ def test_chains_whose_records_update_several_keys_are_worked_on_many_at_a_time_a
         one.pipe_input("in", *row)
     assert len(expected := one.read_output("out")) == 42
     assert many.read_output("out") == expected
+
+
+def test_several_counts_of_one_stream_are_worked_on_many_at_a_time_and_their_results_take_turns():
+    calls: list[int] = []
+
+    @columnar
+    def noted(value):
+        calls.append(len(value))
+        return value
+
+    def topology() -> Topology:
+        builder = StreamsBuilder()
+        numbers = builder.stream("in", value=int).map_values(noted, value=int)
+        for name, modulus in (("twos", 2), ("threes", 3)):
+            grouped = numbers.group_by(lambda key, value, modulus=modulus: str(value % modulus))
+            grouped.count(name).to_stream().to(name)
+        return builder.build()
+
+    many = TopologyTestDriver(topology())
+    many.pipe_record_list("in", [("a", number, number) for number in range(4)])
+    assert calls == [4]
+    assert [(topic, record.key, record.value, record.timestamp) for topic, record in many.read_all_output()] == [
+        ("twos", "0", 1, 0),
+        ("threes", "0", 1, 0),
+        ("twos", "1", 1, 1),
+        ("threes", "1", 1, 1),
+        ("twos", "0", 2, 2),
+        ("threes", "2", 1, 2),
+        ("twos", "1", 2, 3),
+        ("threes", "0", 2, 3),
+    ]
+    one = one_at_a_time(topology())
+    for number in range(4, 50):
+        one.pipe_input("in", "a", number, number)
+    many = TopologyTestDriver(topology())
+    many.pipe_record_list("in", [("a", number, number) for number in range(4, 50)])
+    assert many.read_all_output() == one.read_all_output()
+
+
+def test_records_without_a_time_overtake_others_and_so_are_worked_on_one_by_one():
+    with pytest.raises(OtherOrderError):
+        in_turn("in", {"in": [[("inner", Passed(5)), ("inner", Passed(-1))]], "inner": [[], []]})
 
 
 def test_an_aggregate_that_comes_to_nothing_at_once_is_no_update_with_a_cache():

@@ -28,26 +28,26 @@ def batchable_topics(topology: Topology, caching: bool) -> frozenset[str]:
 
 
 def _may_batch(topology: Topology, topic: str, caching: bool) -> bool:
-    """Follow the records from sub-topology to sub-topology: there must be one way, with all outputs at its end."""
-    facts, own = topology.facts, set(topology.source_topics)
-    seen: set[str] = set()
-    while topic not in seen:
-        seen.add(topic)
-        readers = [sub for sub in topology.sub_topologies if topic in (*sub.source_topics, *sub.global_topics)]
-        if len(readers) != 1 or readers[0].is_global or readers[0].global_parts:
-            return False
-        [sub] = readers
-        if any(isinstance(part.node, Process) or part.node.selector is not None for part in sub.parts):
-            return False  # a processor may remember values that are then rolled back
-        has_caches = caching and any(_is_cached(part, facts) for part in sub.parts)
-        if (has_caches and not is_chain(sub)) or own & set(sub.sink_topics):
-            return False
-        if not topology.internal_topics & set(sub.sink_topics):
-            return True
-        if len([part for part in sub.parts if part.kind == "sink"]) > 1:
-            return False
-        [topic] = sub.sink_topics
-    return False  # the way leads back to its start
+    """Follow the records from sub-topology to sub-topology: no two ways may lead to the same one."""
+    waiting, seen = [topic], set()
+    while waiting:
+        topic = waiting.pop()
+        for sub in topology.sub_topologies:
+            if topic in (*sub.source_topics, *sub.global_topics):
+                if sub.id in seen or not _may_pass_at_once(topology, sub, caching):
+                    return False
+                seen.add(sub.id)
+                waiting += topology.internal_topics & set(sub.sink_topics)
+    return True
+
+
+def _may_pass_at_once(topology: Topology, sub: SubTopology, caching: bool) -> bool:
+    """Return whether a sub-topology may process many records before the next one gets any of them."""
+    if sub.is_global or sub.global_parts or set(topology.source_topics) & set(sub.sink_topics):
+        return False
+    if any(isinstance(part.node, Process) or part.node.selector is not None for part in sub.parts):
+        return False  # a processor may remember values that are then rolled back
+    return is_chain(sub) or not (caching and any(_is_cached(part, topology.facts) for part in sub.parts))
 
 
 def _is_cached(part: Part, facts: TableFacts) -> bool:

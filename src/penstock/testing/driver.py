@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -46,15 +46,15 @@ from penstock.testing.records import (
     column_of,
     header_pairs,
     headers_of,
-    in_order,
     listed,
     old_of,
     place_of,
 )
 from penstock.testing.stores import StoreAccess
-from penstock.testing.tasks import open_task, view_over
+from penstock.testing.tasks import open_task, outputs_of, view_over
 from penstock.testing.timeline import Timeline
 from penstock.testing.topics import TopicAccess
+from penstock.testing.turns import Made, in_turn, made_of
 from penstock.values.durations import Duration, later
 from penstock.values.times import to_timestamp
 
@@ -392,7 +392,9 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         marks = [arrived.mark() for arrived in self._arrivals]
         ran: list[tuple[Flow, TaskState, Context]] = []
         try:
-            found = self._through(topic, batch_of(rows, *self._source_types(topic)), ran)
+            made: dict[str, Made] = {}
+            self._work(topic, batch_of(rows, *self._source_types(topic)), ran, made)
+            found = in_turn(topic, made)
         except Exception:
             self._offsets = before[0]
             for arrived, mark in zip(self._arrivals, marks, strict=True):
@@ -415,27 +417,22 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
             self._order.append((sink, record))
         return True
 
-    def _through(
-        self, topic: str, batch: Batch, ran: list[tuple[Flow, TaskState, Context]]
-    ) -> list[tuple[str, Record]]:
-        """Run records through one sub-topology after the other. Return the output at the end."""
-        while True:
-            [readers] = self._sources[topic]
-            [number], part = readers.of(0), readers.part
-            flow = self._tasks[number][0]
+    def _work(
+        self, topic: str, batch: Batch, ran: list[tuple[Flow, TaskState, Context]], made: dict[str, Made]
+    ) -> None:
+        """Run a topic's records through its sub-topologies, and what they make through the next ones."""
+        internal, of_all = self.topology.internal_topics, []
+        current = self._taken((topic, 0), batch.key, batch.value, batch.timestamp.tolist(), batch.headers)
+        for readers in self._sources[topic]:
+            [number] = readers.of(0)
             ran.append(self._tasks[number])
-            self._current = self._taken((topic, 0), batch.key, batch.value, batch.timestamp.tolist(), batch.headers)
-            if part.node.carries_changes and not isinstance(batch, Changes):
-                batch = batch.as_changes(batch.value, batch.timestamp, null_column(len(batch), batch.value.serde))
-            pieces: list[Outputs] = []
-            flow.step({part.name: batch}, pieces.append)
-            flow.flush(pieces.append)
-            outputs = [(name, one) for piece in pieces for name, batches in piece.items() for one in batches]
-            internal = [one for name, one in outputs if self._sinks[name].topics[0] in self.topology.internal_topics]
-            if not internal:
-                return in_order(outputs, {name: part.topics[0] for name, part in self._sinks.items() if part.topics})
-            topic = next(self._sinks[name].topics[0] for name, _ in outputs)
-            batch = as_input(merge(internal), self._sources[topic][0].part.node)
+            self._current = current
+            outputs = outputs_of(self._tasks[number][0], readers.part, batch, self._sinks)
+            of_all.append(made_of(len(batch), outputs, internal))
+            for inner in dict.fromkeys(to for to, _ in outputs if to in internal):
+                sent = merge([one for to, one in outputs if to == inner])
+                self._work(inner, as_input(sent, self._sources[inner][0].part.node), ran, made)
+        made[topic] = [list(chain.from_iterable(rows)) for rows in zip(*of_all, strict=True)]
 
     def _run(self, task: tuple[Flow, TaskState, Context], part: Part, record: Queued) -> None:
         flow, state, context = task

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, repeat
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -123,16 +122,10 @@ def places(batch: Batch) -> Iterable[tuple[int, ...]]:
     return islice(zip(*columns), len(batch))
 
 
-def in_order(outputs: list[tuple[str, Batch]], topics: Mapping[str, str]) -> list[tuple[str, Record]]:
-    """Return the records of all sinks with their topics, in the order of processing."""
-    rows: list[tuple[tuple[int, ...], str, Record]] = []
-    for name, batch in outputs:
-        headers = [()] * len(batch) if batch.headers is None else list(map(pairs_of, batch.headers.to_pylist()))
-        columns = as_read(batch.key), as_read(batch.value), batch.timestamp.tolist(), headers
-        rows += zip(places(batch), repeat(topics[name]), map(Record, *columns))
-    if len(outputs) > 1:
-        rows.sort(key=itemgetter(0))
-    return [(topic, record) for _, topic, record in rows]
+def records_of(batch: Batch) -> Iterable[Record]:
+    """Return the records as they are read from their topic."""
+    headers = [()] * len(batch) if batch.headers is None else list(map(pairs_of, batch.headers.to_pylist()))
+    return map(Record, as_read(batch.key), as_read(batch.value), batch.timestamp.tolist(), headers)
 
 
 def column_of(value: Any, serde: Serde, what: str, topic: str) -> Column:
