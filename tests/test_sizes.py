@@ -35,7 +35,6 @@ LOOPS = {
     "log/kafka/sink.py:_send_one_by_one": "what waits is delivered, or fails when its time is over",
     "ops/windows/sliding/processing.py:process_records": "there is twice as much room each time, up to what fits",
     "state/database.py:_open": "until a time, then it says that the database is in use",
-    "testing/driver.py:_through": "follows a record from sub-topology to sub-topology, which are no circle",
 }
 """Every loop without a condition, and why it ends."""
 

@@ -21,7 +21,7 @@ class Passed(NamedTuple):
 
 
 Made = list[list[tuple[str, Record | Passed]]]
-"""What each record of a topic made, in order: records, and the topics that they go into."""
+"""The records that each record of a topic made, in order, with the topics that they go into."""
 
 
 class OtherOrderError(Exception):
@@ -48,7 +48,7 @@ def in_turn(topic: str, made: Mapping[str, Made]) -> list[tuple[str, Record]]:
     """Return the outputs of a topic's records, each of which goes all its ways before the next one is taken.
 
     Args:
-        made: what the records of each topic made, of this one and of the internal topics behind it.
+        made: the records that were made of each topic's records: of this topic's, and of the internal ones behind it.
 
     >>> one, two = Record("k", 1, 7), Record("k", 2, 7)
     >>> ways = {"in": [[("a", Passed(7)), ("b", Passed(5))]], "a": [[("out", one)]], "b": [[("out", two)]]}
@@ -60,17 +60,21 @@ def in_turn(topic: str, made: Mapping[str, Made]) -> list[tuple[str, Record]]:
     """
     queues, taken = TopicQueues[str](), Counter[str]()
     found: list[tuple[str, Record]] = []
-    for every in made[topic]:
-        while True:
-            for to, record in every:
-                if isinstance(record, Record):
-                    found.append((to, record))
-                elif record.timestamp < 0:
-                    raise OtherOrderError(to)
-                else:
-                    queues.add(to, record)
-            if (head := queues.next()) is None:
-                break
-            every = made[head[0]][taken[head[0]]]
-            taken[head[0]] += 1
+    for first in made[topic]:
+        found += _outputs_of(first, queues)
+        while (head := queues.next()) is not None:
+            at = head[0]
+            found += _outputs_of(made[at][taken[at]], queues)
+            taken[at] += 1
     return found
+
+
+def _outputs_of(one: list[tuple[str, Record | Passed]], queues: TopicQueues[str]) -> Iterable[tuple[str, Record]]:
+    """Put the records for internal topics into their queues. Return the others."""
+    for to, record in one:
+        if isinstance(record, Record):
+            yield to, record
+        elif record.timestamp < 0:
+            raise OtherOrderError(to)
+        else:
+            queues.add(to, record)
