@@ -13,7 +13,10 @@ import psycopg
 import pytest
 
 from penstock import ConfigError, SourceError, consume
-from penstock.sources import PostgresOutbox
+from penstock.serdes import JSON, STR
+from penstock.sources import PostgresOutbox, SourceContext
+from penstock.sources import outbox as module
+from penstock.values.decoding import from_json
 from support.postgres import PASSWORD, PostgresServer
 from support.sourcing import TOPIC, brought_in, running, until
 
@@ -70,21 +73,57 @@ def test_rows_that_stay_are_not_read_again(url: str, ask: Ask, tmp_path: Path):
     assert ask("SELECT count(*) FROM outbox") == [(3,)]
 
 
-def test_a_transaction_that_commits_late_is_not_missed_and_the_order_is_that_of_the_rows(
-    url: str, ask: Ask, tmp_path: Path
-):
+def test_a_transaction_that_commits_late_is_not_missed_and_holds_nobody_up(url: str, ask: Ask, tmp_path: Path):
     made(tmp_path, url)
     with running(tmp_path, outbox(url), value=dict) as sources, psycopg.connect(url) as early:
         early.execute(insert(1))
         ask(insert(2))
         sources.process_sources()
-        assert found(tmp_path) == []
+        assert [row["n"] for _, row in found(tmp_path)] == [2]
         with psycopg.connect(url) as undone:
             undone.execute(insert(9))
             undone.rollback()
         early.commit()
-        until(lambda: len(found(tmp_path)) == 2)
-    assert [row["n"] for _, row in found(tmp_path)] == [1, 2]
+        sources.process_sources()
+        ask(insert(3))
+        sources.process_sources()
+    assert [row["n"] for _, row in found(tmp_path)] == [2, 1, 3]
+
+
+def test_a_start_continues_between_the_snapshots_where_another_one_ended(url: str, ask: Ask, tmp_path: Path):
+    made(tmp_path, url)
+    with psycopg.connect(url) as early:
+        early.execute(insert(1))
+        ask(insert(2))
+        for n in (3, 4):
+            brought_in(tmp_path, outbox(url, delete=False), value=dict)
+            ask(insert(n))
+        early.commit()
+    for _ in range(2):
+        brought_in(tmp_path, outbox(url, delete=False), value=dict)
+    assert [row["n"] for _, row in found(tmp_path)] == [2, 3, 1, 4]
+
+
+def test_the_rest_of_a_reading_comes_where_the_snapshots_differ_by_one_transaction_alone(
+    url: str, ask: Ask, tmp_path: Path
+):
+    made(tmp_path, url)
+    reader = outbox(url).open(SourceContext("shop", "rows", STR, JSON))
+    offset, came = None, []
+    with psycopg.connect(url) as one, psycopg.connect(url) as other:
+        one.execute(insert(1))
+        one.execute(insert(2))
+        other.execute(insert(9))
+        ask(insert(0))
+        for at in range(6):
+            batch = reader.read(offset, 1)
+            if batch is not None:
+                offset = batch.offset
+                came += [from_json(value, dict[str, int])["n"] for value in batch.records["value"].to_pylist()]
+            if at == 1:
+                one.commit()
+        reader.close()
+    assert came == [0, 1, 2]
 
 
 def test_whatever_many_writers_do_each_committed_row_comes_once_and_those_of_a_key_in_order(
@@ -166,20 +205,35 @@ def test_a_column_that_exists_in_no_made_table_is_refused(url: str, tmp_path: Pa
         sources.process_sources()
 
 
-def test_another_database_is_noticed(url: str, tmp_path: Path):
+def test_another_database_is_noticed(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     made(tmp_path, url)
-    with running(tmp_path, _Ahead(url), value=dict) as sources, pytest.raises(SourceError, match="is at transaction"):
+    opened = PostgresOutbox.open
+
+    def ahead(self: PostgresOutbox, context: Any) -> Any:
+        reader = opened(self, context)
+        read = reader.read
+        offset = {"before": [], "until": [1 << 40, 1 << 40], "after": 1}
+        reader.read = lambda _, most: read(offset, most)  # type: ignore[method-assign]
+        return reader
+
+    monkeypatch.setattr(PostgresOutbox, "open", ahead)
+    with running(tmp_path, outbox(url), value=dict) as sources, pytest.raises(SourceError, match="is at transaction"):
         sources.process_sources()
 
 
-class _Ahead(PostgresOutbox):
-    """Has read up to a transaction that the database has not begun yet."""
-
-    def open(self, context: Any) -> Any:
-        reader = super().open(context)
-        read = reader.read
-        reader.read = lambda offset, most: read({"begin": 0, "until": 1 << 60, "after": 1}, most)  # type: ignore
-        return reader
+def test_more_writers_than_an_offset_has_room_for_are_waited_for(
+    url: str, ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    made(tmp_path, url)
+    monkeypatch.setattr(module, "_LONGEST_SNAPSHOT", 10)
+    ask(insert(1))
+    with running(tmp_path, outbox(url), value=dict, retry_for="1 minute") as sources, psycopg.connect(url) as open_:
+        open_.execute(insert(2))
+        ask(insert(3))  # behind one that runs
+        until(lambda: "transactions are writing, and no offset has room" in sources.now()[0].error)
+        open_.commit()
+        monkeypatch.setattr(module, "_LONGEST_SNAPSHOT", 1_000)
+        until(lambda: len(found(tmp_path)) == 3)
 
 
 def test_a_database_that_is_away_is_tried_again_and_no_password_is_shown(

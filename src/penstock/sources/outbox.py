@@ -1,15 +1,15 @@
 """The outbox of an application in PostgreSQL: rows that its transactions insert, in an order in which none is missed.
 
 Numbers of rows say nothing about when they become visible: a transaction may commit after another one with higher
-numbers. So each row has the number of its transaction, and rows are read in windows of these numbers. A window ends
-before the oldest transaction that is still running. All of its transactions have ended, so no row can come into it.
-Within a window the rows are in the order of their own numbers: of two transactions that change the same thing, the
-second one waits for the first one's lock, and inserts later.
+numbers. So each row has the number of its transaction, and rows are read from one snapshot to the next: those that the
+later one shows and the earlier one does not. The two snapshots are the offset, so this set never changes.
+
+Of two transactions that change the same thing, the second one waits for the first one's lock. So it inserts later, and
+each snapshot that shows its row shows that of the first one, too. Rows of one reading are in the order of numbers.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -31,8 +31,8 @@ TABLE = "outbox"
 TIMEOUT: Duration = "1 minute"
 EVERY: Duration = "1 second"
 
-_WAIT_SECONDS, _PAUSE_SECONDS = 0.9, 0.02
-"""How long one reading waits for older transactions, which mostly end soon, and how often it looks."""
+_LONGEST_SNAPSHOT = 1_200
+"""How many bytes of JSON a snapshot may have: two are in an offset, and each running transaction takes a few."""
 
 _TEXTS = ("json", "jsonb", "uuid", "numeric")
 """Types of columns that are read as text."""
@@ -113,16 +113,19 @@ class PostgresOutbox(Source):
 
 
 class _At(msgspec.Struct, frozen=True):
-    """A window of transactions, and the last row of it that was read.
+    """A place between two snapshots.
+
+    A snapshot is its first number that may run, the first one that had not begun, and how far behind the first number
+    the running ones are.
 
     Attributes:
-        begin: the number of its first transaction.
-        until: the number of the first transaction behind it.
-        after: the number of the row; None before the first.
+        before: the snapshot whose rows are all read; none at the beginning.
+        until: the snapshot whose rows are read now.
+        after: the number of the last row that was read.
     """
 
-    begin: int = 0
-    until: int = 0
+    before: list[int] = []
+    until: list[int] = []
     after: int | None = None
 
 
@@ -133,8 +136,10 @@ class _Reader(SourceReader):
         self._outbox = outbox
         self._context = context
         self._table = sql.table_name(outbox.table)
-        self._empty_until = 0
-        """The number of a transaction before which there are no more rows."""
+        self._done: list[int] = []
+        """The snapshot whose rows are all read."""
+        self._ended = _At()
+        """The place behind which no rows are left between its snapshots."""
         parameters, seconds = outbox.parameters.all, outbox.timeout
         self._connection = Connection(parameters, seconds, outbox.said_timeout, lasting=SourceError)
         self._connection.join()
@@ -195,41 +200,42 @@ class _Reader(SourceReader):
     def read(self, offset: Any, most: int) -> SourceBatch | None:
         at = _At() if offset is None else converted(offset, _At)
         with self._connection.limited():
-            if self._empty_until < at.until:
+            now = self._snapshot(max(at.until[1:2], self._done[1:2]))
+            if at.until and self._ended != at:
                 batch = self._batch(at, most)
                 if batch is not None:
                     return batch
-                self._empty_until = at.until
-            deadline = time.monotonic() + _WAIT_SECONDS
-            while (batch := self._newer(most)) is None and self._has_held() and time.monotonic() < deadline:
-                time.sleep(_PAUSE_SECONDS)
+                self._ended, self._done = at, at.until
+            batch = None if now == self._done else self._batch(_At(self._done, now), most)
+            self._done = now if batch is None else self._done
             return batch
 
-    def _newer(self, most: int) -> SourceBatch | None:
-        """Return rows of transactions that have ended since; None if there are none."""
-        [(horizon,)] = self._connection.rows("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
-        if horizon < self._empty_until:
-            raise SourceError(
-                f"the database is at transaction {horizon:,}, and was at {self._empty_until:,} before: it is another "
-                "one, or was restored from an older copy. Start the program under another application id to read all "
-                "of its outbox"
-            )
-        batch = self._batch(_At(self._empty_until, horizon), most)
-        self._empty_until = horizon if batch is None else self._empty_until
-        return batch
+    def _snapshot(self, least: list[int]) -> list[int]:
+        """Return the present snapshot.
 
-    def _has_held(self) -> bool:
-        """Return whether rows are committed that wait for an older transaction."""
-        held = f"SELECT 1 FROM {self._table} WHERE transaction >= ?::text::xid8 LIMIT 1"
-        return bool(self._connection.rows(held, (str(self._empty_until),)))
+        Args:
+            least: how far the database was before.
+        """
+        [(text,)] = self._connection.rows("SELECT pg_current_snapshot()::text")
+        first, end, running = text.split(":")
+        found = [int(first), int(end), *(int(one) - int(first) for one in running.split(",") if one)]
+        if found[1:2] < least:
+            raise SourceError(
+                f"the database is at transaction {found[1]:,}, and was at {least[0]:,} before: it is another one, "
+                "or was restored from an older copy. Start the program under another application id to read all of its "
+                "outbox"
+            )
+        if len(msgspec.json.encode(found)) > _LONGEST_SNAPSHOT:
+            raise TimeoutError(f"{len(found) - 2:,} transactions are writing, and no offset has room for so many")
+        return found
 
     def _batch(self, at: _At, most: int) -> SourceBatch | None:
-        """Return rows of a window behind a row; None if there are no more."""
-        behind = "" if at.after is None else " AND id > ?"
+        """Return rows between two snapshots; None if there are no more."""
+        begun, ended = ("", ()) if not at.before else (_NOT_IN, (str(at.before[0]), _text_of(at.before)))
+        behind, last = ("", ()) if at.after is None else (" AND id > ?", (at.after,))
         rows = self._connection.rows(
-            f"SELECT {self._columns} FROM {self._table} WHERE transaction >= ?::text::xid8 "
-            f"AND transaction < ?::text::xid8{behind} ORDER BY id LIMIT ?",
-            (str(at.begin), str(at.until), *(() if at.after is None else (at.after,)), most),
+            f"SELECT {self._columns} FROM {self._table} WHERE {_IN}{begun}{behind} ORDER BY id LIMIT ?",
+            (str(at.until[1]), _text_of(at.until), *ended, *last, most),
         )
         if not rows:
             return None
@@ -240,21 +246,38 @@ class _Reader(SourceReader):
         }
         if self._outbox.timestamp is not None:
             columns["timestamp"] = pa.array(times, pa.timestamp("ms", "UTC"))
-        return SourceBatch(pa.table(columns), msgspec.to_builtins(_At(at.begin, at.until, ids[-1])))
+        return SourceBatch(pa.table(columns), msgspec.to_builtins(_At(at.before, at.until, ids[-1])))
 
     def committed(self, offset: Any) -> None:
         if not self._outbox.delete:
             return
         at = converted(offset, _At)
         with self._connection.limited():
-            self._connection.run(
-                f"DELETE FROM {self._table} WHERE transaction < ?::text::xid8 "
-                "OR (transaction < ?::text::xid8 AND id <= ?)",
-                (str(at.begin), str(at.until), at.after),
-            )
+            if at.before:
+                self._delete("", at.before)
+            self._delete(" AND id <= ?", at.until, at.after)
+
+    def _delete(self, which: str, snapshot: list[int], *last: Any) -> None:
+        statement = f"DELETE FROM {self._table} WHERE {_IN}{which}"
+        self._connection.run(statement, (str(snapshot[1]), _text_of(snapshot), *last))
 
     def close(self) -> None:
         self._connection.leave()
+
+
+_IN = "transaction < ?::text::xid8 AND pg_visible_in_snapshot(transaction, ?::text::pg_snapshot)"
+_NOT_IN = " AND transaction >= ?::text::xid8 AND NOT pg_visible_in_snapshot(transaction, ?::text::pg_snapshot)"
+"""Whether a snapshot shows a row, behind a condition for which there is an index."""
+
+
+def _text_of(snapshot: list[int]) -> str:
+    """Return a snapshot as PostgreSQL writes it.
+
+    >>> _text_of([10, 20, 0, 4]), _text_of([10, 10])
+    ('10:20:10,14', '10:10:')
+    """
+    first, end, *running = snapshot
+    return f"{first}:{end}:{','.join(str(first + one) for one in running)}"
 
 
 def _read(name: str, kind: str) -> str:
