@@ -17,8 +17,10 @@ import pyarrow.compute as pc
 
 from bench.processors import w10, w11
 from penstock import (
+    Count,
     JoinWindows,
     Materialized,
+    Mean,
     SessionWindows,
     SlidingWindows,
     StreamsBuilder,
@@ -85,6 +87,11 @@ class Total(msgspec.Struct, frozen=True):
     sum: int = 0
 
 
+class MeanOf(msgspec.Struct, frozen=True):
+    mean: float
+    n: int
+
+
 def passthrough(source: str, sink: str) -> Topology:
     """Topic to topic, nothing in between."""
     builder = StreamsBuilder()
@@ -104,6 +111,39 @@ def w0(source: str, sink: str) -> Topology:
 def w1(source: str, sink: str) -> Topology:
     """Counts by key in windows of a minute with ten seconds of grace."""
     return _window_counts(source, sink, "10 s")
+
+
+def mean(source: str, sink: str) -> Topology:
+    """The mean amount and the number of events by key and minute, by name."""
+    return _of_windows(source, sink, lambda windows: windows.aggregate(mean=Mean("amount"), n=Count()))
+
+
+def mean_by_functions(source: str, sink: str) -> Topology:
+    """The same, with functions of each event."""
+
+    def add(key: str, event: Event, total: Total) -> Total:
+        return Total(total.n + 1, total.sum + event.amount)
+
+    def of_total(total: Total) -> MeanOf:
+        return MeanOf(total.sum / total.n, total.n)
+
+    return _of_windows(
+        source, sink, lambda windows: windows.aggregate(Total, add, value=Total).map_values(of_total, value=MeanOf)
+    )
+
+
+def _of_windows(source: str, sink: str, aggregate: Callable[[Any], Any]) -> Topology:
+    """What an aggregation of minutes with ten seconds of grace gives, under the key and the minute."""
+    builder = StreamsBuilder()
+    windows = TimeWindows.of_size_and_grace("60 s", "10 s")
+    found = aggregate(builder.stream(source, key=str, value=Event).group_by_key().windowed_by(windows))
+    found.to_stream().select_key(key_and_minute, key=str).to(sink)
+    return builder.build()
+
+
+@columnar
+def key_and_minute(key: Any, _: Any) -> Any:
+    return pc.binary_join_element_wise(key.key, pc.cast(key.start, "string"), "@")
 
 
 def w2(source: str, sink: str) -> Topology:
@@ -294,6 +334,10 @@ _VISITS = {"views": 200_000, "clicks": 200_000}, {"views": 1_000_000, "clicks": 
 
 _W5 = Workload("W5", "stream-table join", w5, *_USERS, result=("id", "tier"), at_least=7)
 
+_MEAN_BY_FUNCTIONS = Workload(
+    "MEANF", "mean of a field by key and minute, with functions", mean_by_functions, *_EVENTS, ("n",), alone=True
+)
+
 WORKLOADS = (
     Workload("W0", "filter and project", w0, *_EVENTS),
     Workload("W1", "windowed count, every update", w1, *_EVENTS, result=("w", "n"), at_least=7),
@@ -317,6 +361,14 @@ WORKLOADS = (
         "W11", "processor with windows and punctuations", w11, *_EVENTS, ("w", "n"), False, 3, False, own_peer=True
     ),
     Workload("W7", "table aggregate", w7, *_ACCOUNTS, result=("sum",), at_least=7),
+    Workload(
+        *("MEAN", "mean of a field by key and minute, by name", mean, *_EVENTS, ("n",)),
+        at_least=10,
+        beside=_MEAN_BY_FUNCTIONS,
+        at_most=0.5,
+        own_peer=True,
+    ),
+    _MEAN_BY_FUNCTIONS,
 )
 
 TOPOLOGIES = {workload.name: workload.topology for workload in WORKLOADS} | {"PASS": passthrough, "W9": w9}

@@ -1,3 +1,4 @@
+import com.fasterxml.jackson.annotation.JsonIgnoreProperties;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.ObjectReader;
 import com.fasterxml.jackson.databind.ObjectWriter;
@@ -23,6 +24,7 @@ import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.SlidingWindows;
 import org.apache.kafka.streams.kstream.StreamJoined;
+import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.processor.PunctuationType;
 import org.apache.kafka.streams.processor.api.ContextualProcessor;
 import org.apache.kafka.streams.processor.api.ProcessorContext;
@@ -33,7 +35,7 @@ import org.apache.kafka.streams.state.WindowStore;
 
 /**
  * The benchmark's jobs that the peers' harness does not have, as a program of Kafka Streams, with exactly-once and else as
- * it is by default but for {@code --opt cache=BYTES}: JOIN, SLIDE, W10 and W11.
+ * it is by default but for {@code --opt cache=BYTES}: JOIN, SLIDE, W10, W11 and MEAN.
  */
 public class Peer {
     public static class View { public String id; public String page; }
@@ -51,6 +53,32 @@ public class Peer {
             view = left.id;
             click = right.id;
             amount = right.amount;
+        }
+    }
+
+    @JsonIgnoreProperties(ignoreUnknown = true)
+    public static class Event { public String id; public int amount; }
+
+    public static class Total {
+        public long n;
+        public long sum;
+
+        Total with(Event event) {
+            n += 1;
+            sum += event.amount;
+            return this;
+        }
+    }
+
+    public static class Mean {
+        public double mean;
+        public long n;
+
+        public Mean() { }
+
+        Mean(Total total) {
+            mean = (double) total.sum / total.n;
+            n = total.n;
         }
     }
 
@@ -155,6 +183,16 @@ public class Peer {
             sink, Serdes.String());
     }
 
+    private static void mean(StreamsBuilder builder, String[] topics, String sink) {
+        write(stream(builder, topics[0], Event.class).groupByKey(Grouped.with(Serdes.String(), json(Event.class)))
+            .windowedBy(TimeWindows.ofSizeAndGrace(MINUTE, TEN_SECONDS))
+            .aggregate(Total::new, (key, event, total) -> total.with(event),
+                Materialized.<String, Total, WindowStore<Bytes, byte[]>>as("totals")
+                    .withKeySerde(Serdes.String()).withValueSerde(json(Total.class)))
+            .mapValues(Mean::new)
+            .toStream((key, found) -> key.key() + "@" + key.window().start()), sink, json(Mean.class));
+    }
+
     private static void counter(StreamsBuilder builder, String[] topics, String sink) {
         builder.addStateStore(Stores.keyValueStoreBuilder(
             Stores.persistentKeyValueStore("counts"), Serdes.String(), Serdes.Long()));
@@ -194,6 +232,7 @@ public class Peer {
         switch (options.get("workload")) {
             case "JOIN": join(builder, topics, sink); break;
             case "SLIDE": slide(builder, topics, sink); break;
+            case "MEAN": mean(builder, topics, sink); break;
             case "W10": counter(builder, topics, sink); break;
             case "W11": windowCounter(builder, topics, sink); break;
             default: throw new IllegalArgumentException("no workload " + options.get("workload"));

@@ -42,6 +42,22 @@ def window_counts(placed):
     return updates
 
 
+def means(placed):
+    """Of the records that count as in ``window_counts``, under the key and the start of the window."""
+    totals, updates = Counter(), []
+    for rows in placed:
+        stream_time = -1
+        for key, value, timestamp in rows:
+            stream_time = max(stream_time, timestamp)
+            start = timestamp - timestamp % MINUTE
+            if start + MINUTE > stream_time - GRACE:
+                place = b"%b@%d" % (key, start)
+                totals[place, "n"] += 1
+                totals[place, "sum"] += json.loads(value)["amount"]
+                updates.append((place, {"mean": totals[place, "sum"] / totals[place, "n"], "n": totals[place, "n"]}))
+    return updates
+
+
 def final_window_counts(placed):
     """The last count of each key and window that has ended by the partition's stream time less the grace period."""
     results = []
@@ -237,6 +253,7 @@ def pairs_near_in_time(views, clicks):
 
 RULES = {
     "JOIN": pairs_near_in_time,
+    "MEAN": means,
     "SLIDE": sliding_counts,
     "W0": filtered,
     "W1": window_counts,

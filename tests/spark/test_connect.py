@@ -17,6 +17,7 @@ import pytest
 import penstock
 from penstock import StreamsBuilder, consume, produce
 from penstock.errors import ConfigError
+from penstock.sources import FileSource
 from penstock.state.folder_lock import lockable, takes
 from support import sink_program
 from support.connect import KEYS, connect_server, counting, put, remote_session
@@ -236,6 +237,22 @@ def test_sinks_of_a_program_have_each_record_once(remote: Any, engine: str, tmp_
         sink_program.run(tmp_path, engine, spark=remote)
     assert sink_program.rows(tmp_path) == list(range(140))
     assert sink_program.totals(tmp_path) == {f"u{one}": 20 for one in range(7)}
+
+
+@pytest.mark.parametrize("engine", ["spark", "micro-batch"])
+def test_the_files_of_a_source_are_read_once(remote: Any, engine: str, tmp_path: Path):
+    builder = StreamsBuilder()
+    rows = builder.source(FileSource(tmp_path / "lake", key="who"), "rows", key=str, value=dict)
+    rows.group_by_key().count("counts").to_stream().to("counts")
+    places: dict[str, Any] = {"log": tmp_path / "log", "state_dir": tmp_path / "state", "slots": 1}
+    (tmp_path / "lake").mkdir()
+    for number in (1, 2):
+        (tmp_path / "lake" / f"{number}.jsonl").write_text('{"who": "ann"}\n{"who": "bob"}\n{"who": "ann"}\n')
+        given = {"engine": engine, "spark": remote, "trigger": "available-now", **places}
+        builder.build().start("shop", **given).await_termination()
+        counts = {one.key: one.value for one in consume("counts", key=str, value=int, log=tmp_path / "log")}
+        assert counts == {"ann": 2 * number, "bob": number}
+    assert len(list(consume("shop-rows-source", log=tmp_path / "log"))) == 6
 
 
 PROGRAM = """

@@ -1,7 +1,8 @@
-"""A program with two sinks in an SQLite database, and what they have."""
+"""A program that awaits a function and has two sinks in an SQLite database, and what they have."""
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,15 @@ from penstock import StreamsBuilder, Topology, produce
 from penstock.sinks import SqliteSink
 
 
+async def answered(number: int) -> int:
+    await asyncio.sleep(0.001)
+    return number
+
+
 def topology(folder: Path, topic: str = "in") -> Topology:
-    """Each record as a row, and counts by user."""
+    """Each record as a row once its answer is there, and counts by user."""
     builder = StreamsBuilder()
-    stream = builder.stream(topic, key=str, value=int)
+    stream = builder.stream(topic, key=str, value=int).map_values_async(answered)
     stream.to_sink(SqliteSink(folder / "shop.db", "rows"), "rows", key="user", value="n", timestamp=None)
     counts = stream.group_by_key().count("counts")
     counts.to_sink(SqliteSink(folder / "shop.db", "totals"), "totals", key="user", value="n", timestamp=None)

@@ -75,7 +75,7 @@ class Carrying:
                 since = -1 if base is None else self._commit
                 tasks[str(id_)] = msgspec.structs.replace(entry, changed=self._commit, snapshot=since, base=base)
         if rows:
-            _log.warning("%d rows of state go on under other names or in other tasks", rows)
+            _log.warning("%d rows of state moved to other stores or other tasks", rows)
         return msgspec.structs.replace(fitted, tasks=tasks)
 
     def _base(self, sub: SubTopology, id_: TaskId, numbers: Numbers) -> tuple[Base, int]:

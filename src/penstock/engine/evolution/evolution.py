@@ -74,7 +74,7 @@ class Evolution:
             return
         for name, now in matches.stores.items():
             if name != now:
-                _log.warning("store %r goes on as %r", name, now)
+                _log.warning("store %r is now %r, with its rows", name, now)
         for name in sorted(self._description.stores.keys() - matches.stores.values()):
             _log.warning("store %r is new and begins empty: what was processed before is not in it", name)
         for name in sorted(matches.dropped):
