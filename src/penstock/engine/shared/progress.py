@@ -42,8 +42,8 @@ class Progress:
     """Tasks that have come to another machine since this start."""
 
     children: tuple[Child, ...] = ()
-    """How data gets in and out: the queries of Spark for DataFrames and tables, the sources, and the sinks. Each has its
-    state and its rows."""
+    """How data gets in and out: the queries of Spark for DataFrames and tables, the sources, and the sinks. Each has
+    its state and its rows."""
 
     @property
     def lost(self) -> int:
