@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import sqlite3
 import tempfile
 import time
 from collections import Counter
@@ -27,6 +28,7 @@ from penstock.log.base import TopicInfo
 from penstock.log.cluster import Kafka
 from penstock.log.kafka.log import KafkaLog
 from penstock.settings import Settings
+from penstock.sinks import SqliteSink
 from penstock.storage.base import LocalStorage
 from penstock.testing.broker import Broker
 from penstock.testing.chaos.processes import Program
@@ -84,6 +86,23 @@ def circling(source: str, sink: str) -> Topology:
     return builder.build()
 
 
+def sinking(source: str, sink: str, folder: Path) -> Topology:
+    """Counts as above, and each record as a row of a database. A program of mode ``local`` hands no rows on."""
+    builder = StreamsBuilder()
+    numbers = builder.stream(source, key=str, value=int)
+    numbers.to_sink(SqliteSink(folder / "rows.db", "rows"), "rows", key="key", value="n", timestamp=None)
+    counted = numbers.group_by(lambda key, value: value % KEYS, key=int).count("counts")
+    counted.to_stream().map_values(str, value=str).to(sink)
+    return builder.build()
+
+
+def numbers_in(folder: Path) -> list[int]:
+    """The rows that the sink of ``sinking`` has."""
+    with sqlite3.connect(folder / "rows.db") as database:
+        return [n for (n,) in database.execute("select n from rows order by n")]
+
+
+SINKING = "sinking"
 TOPOLOGIES: dict[str, Callable[[str, str], Topology]] = {
     "counts": counts,
     "windows": windows,
@@ -95,7 +114,8 @@ TOPOLOGIES: dict[str, Callable[[str, str], Topology]] = {
 def run(name: str, sink: str, servers: str, folder: Path, mode: str, commit_bytes: int = 4_000) -> None:
     """Process what is there, in many commits."""
     sizes = {"commit_max_bytes": commit_bytes, "chunk_records": 100, "statestore_cache_max_bytes": 0}
-    topology = TOPOLOGIES[name]("in", sink)
+    folder.mkdir(parents=True, exist_ok=True)
+    topology = sinking("in", sink, folder) if name == SINKING else TOPOLOGIES[name]("in", sink)
     if mode != "local":
         engine = "local" if mode == "slots" else "spark"
         given = {"log": Kafka(servers), "state_dir": folder, "trigger": AVAILABLE_NOW, "engine": engine, "slots": 2}
@@ -146,7 +166,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--commit-bytes", type=int, default=4_000)
-    parser.add_argument("--topology", choices=TOPOLOGIES, default="counts")
+    parser.add_argument("--topology", choices=[*TOPOLOGIES, SINKING], default="counts")
     parser.add_argument("--mode", choices=_KINDS, default="local")
     parser.add_argument("--servers")
     parser.add_argument("--folder", type=Path)
@@ -173,6 +193,8 @@ def main() -> None:
         assert expected, "the undisturbed run wrote nothing"
         for key in sorted(expected.keys() | found.keys()):
             assert found.get(key) == expected.get(key), f"key {key!r} after {killed}: {found.get(key)}"
+        if given.topology == SINKING and given.mode != "local":
+            assert numbers_in(Path(folder) / "killed") == list(range(RECORDS)), f"rows of the sink after {killed}"
         count = sum(map(len, expected.values()))
         print(f"{killed.total()} kills, {dict(killed)}: each of {count} results of {given.topology} is there once")
         if given.keep:
