@@ -97,7 +97,7 @@ def state() -> str:
     if place is not None and place.exists():
         return f"{place} ({place.stat().st_size >> 20} MB)"
     if options:
-        return f"not there yet: the first program that ends leaves it in {folder()}"
+        return f"no archive yet: the first program on Spark makes one in {folder()} when it ends"
     return f"cannot be kept in {folder()}: Spark takes a second or two longer to start"
 
 
