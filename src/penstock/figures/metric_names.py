@@ -101,19 +101,25 @@ with the recording level and the existing endings.
 """
 
 NOT_GIVEN: dict[str, str] = {
-    "version, commit-id, application-id, process-id, topology-description, state": "these are texts: see `penstock "
-    "status` and `penstock topology`",
-    "client-state, alive-stream-threads, failed-stream-threads, thread-state, thread-start-time": "these describe a "
-    "process, and metrics describe commits: see `/health`",
-    "poll-*, *-ratio, blocked-time-ns-total, active-buffer-count, enforced-processing-*": "there is no poll loop: the "
-    "driver tells each task what to read",
-    "task-created-*, task-closed-*, restore-*, update-*": "restore listeners report this",
-    "put-*, get-*, fetch-*, all-*, range-*, prefix-scan-*, delete-*, remove-*, flush-*, *-iterator*": "stores read and "
-    "write a chunk of records at a time: there is no call for a single record to measure",
-    "idempotent-update-skip-*, window-aggregate-final-emit-latency-*, hit-ratio, cache-size-bytes-total": "in a chunk, "
-    "there is no such moment to measure",
-    "num-keys, block-cache-*, *-mem-table*, *-sst-files-size, bytes-read-*, compaction-*, ...": "these are RocksDB's "
-    "own: see `state-bytes` for the size of a store in memory and on disk",
+    "version, commit-id, application-id, process-id, topology-description, state": (
+        "these are texts. `penstock status` and `penstock topology` show them"
+    ),
+    "client-state, alive-stream-threads, failed-stream-threads, thread-state, thread-start-time": (
+        "these describe a process, but metrics describe commits. `/health` shows the state of the process"
+    ),
+    "poll-*, *-ratio, blocked-time-ns-total, active-buffer-count, enforced-processing-*": (
+        "there is no poll loop: the driver tells each task what to read"
+    ),
+    "task-created-*, task-closed-*, restore-*, update-*": ("restore listeners report these events"),
+    "put-*, get-*, fetch-*, all-*, range-*, prefix-scan-*, delete-*, remove-*, flush-*, *-iterator*": (
+        "stores read and write a chunk of records at a time, so there is no call for a single record to measure"
+    ),
+    "idempotent-update-skip-*, window-aggregate-final-emit-latency-*, hit-ratio, cache-size-bytes-total": (
+        "Penstock processes a chunk of records at once, so these moments do not occur"
+    ),
+    "num-keys, block-cache-*, *-mem-table*, *-sst-files-size, bytes-read-*, compaction-*, ...": (
+        "these are RocksDB's own. `state-bytes` shows the size of a store in memory and on disk"
+    ),
 }
 """Further metrics of 4.4, and why they do not exist here."""
 

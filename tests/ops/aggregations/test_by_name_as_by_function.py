@@ -12,9 +12,13 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from penstock import Count, First, Last, Max, Mean, Min, NamedAggregate, StreamsBuilder, Sum, TimeWindows
+from penstock.columns.part import Part
+from penstock.ops.core.named_columns import objects
+from penstock.ops.core.named_fold import _behind
 from penstock.plan.aggregates.together import Together
 from penstock.testing.cuts import CutDriver
 from support.flows import pipe_rows
@@ -24,6 +28,13 @@ class Reading(msgspec.Struct):
     whole: int | None
     share: float | None
     text: str | None
+
+
+@pytest.mark.parametrize("stored", [[1.5, None], ["d", None], [2**70, 3], [True, None], [4, None]])
+def test_stored_values_stay_as_they_are_before_new_ones_of_another_kind(stored: list[Any]):
+    for new in (Part(np.array([2, 7]), np.array([True, False])), Part(np.array([0.5, 2.0]))):
+        found = _behind(objects(stored), new).listed()
+        assert [(type(one), one) for one in found] == [(type(one), one) for one in [*stored, *new.listed()]]
 
 
 def number(total: Any, value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -89,7 +90,7 @@ class NamedColumns:
             every = []
             for name, part in zip(self._names, parts, strict=True):
                 stored = objects([None if one is None else getattr(one, name) for one in kept])
-                every.append(joined([_alike(stored, part), part]).take(source))
+                every.append(_behind(stored, part).take(source))
             return tuple(every)
 
         return FieldsColumn(made, self.serde, valid, len(source))
@@ -110,9 +111,17 @@ def _read(reading: Reading, keys: Callable[[], list[Any]], values: Column) -> li
     return reading.column(keys, values.decoded())
 
 
-def _alike(stored: Any, part: Part) -> Part:
-    """Return what is stored in the form of a field."""
-    if part.values.dtype == object:
-        return Part(stored)
+_NUMBERS: dict[Any, type] = {np.dtype(np.int64): int, np.dtype(np.float64): float}
+
+
+def _behind(stored: Any, part: Part) -> Part:
+    """Return a field's stored values and its new ones, as numbers if all of them are of the same kind."""
+    kind = _NUMBERS.get(part.values.dtype)
     there = np.array([one is not None for one in stored], np.bool_)
-    return Part(np.where(there, stored, 0).astype(part.values.dtype), None if there.all() else there)
+    if kind is None:
+        return joined([Part(stored), part])
+    if all(type(one) is kind for one in stored[there]):
+        with suppress(OverflowError):  # an int of more than 64 bits
+            numbers = np.where(there, stored, 0).astype(part.values.dtype)
+            return joined([Part(numbers, None if there.all() else there), part])
+    return joined([Part(stored), Part(objects(part.listed()))])
