@@ -188,6 +188,13 @@ def test_a_program_with_a_wrong_syntax_is_told_with_the_line(penstock, folder):
     )
 
 
+def test_a_folder_with_the_name_of_the_program_hides_nothing(penstock, folder, tmp_path_factory, monkeypatch):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "hello").mkdir()
+    monkeypatch.syspath_prepend(elsewhere)
+    assert penstock("topology", "hello.py").code == 0
+
+
 def test_a_topology_that_cannot_be_built_is_one_message(penstock, folder):
     (folder / "empty.py").write_text("from penstock import StreamsBuilder\ntopology = StreamsBuilder()\n")
     assert penstock("topology", "empty.py") == (

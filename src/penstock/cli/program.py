@@ -123,7 +123,7 @@ def _check_file(path: Path, place: str) -> None:
     if path.suffix != ".py" or not path.stem.isidentifier():
         raise _bad(f"{place} cannot be imported: name it like my_app.py, of letters, digits and _")
     other = _find(path.stem)
-    if other is not None and other != str(path):
+    if other not in (None, str(path), path.stem):  # the last is a folder without a module, which hides no file
         raise _bad(f"{place} has the name of another module, {other}; rename the file")
 
 
