@@ -28,7 +28,7 @@ from penstock.plan.dataframes import SinkTarget
 from penstock.sinks.columns import SinkColumns
 from penstock.sinks.protocol import SinkPartition
 from penstock.storage.base import Storage
-from penstock.values.masking import MASK, masked
+from penstock.values.masking import masked_error
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +40,6 @@ _LASTING = (SinkError, SerdeError, ConfigError, CorruptDataError, OffsetOutOfRan
 
 _LOOK_SECONDS = 1.0
 _TRIM_SECONDS = 10.0
-_LONGEST_TEXT = 600
 
 
 class SinkThread:
@@ -143,7 +142,7 @@ class SinkThread:
                 now = time.monotonic()
                 if failed_at is None or self.child.rows != rows:  # it went on meanwhile
                     pause, failed_at = _FIRST_PAUSE, now
-                said = self._plainly(error)
+                said = masked_error(error, getattr(self._target.sink, "secrets", ()))
                 has_ended = isinstance(error, _LASTING) or (now - failed_at) * 1000 >= self._target.retry_ms
                 self._tell(replace(self.child, error=said, state=FAILED if has_ended else RUNNING))
                 if has_ended:
@@ -160,12 +159,6 @@ class SinkThread:
             f"topic {self._topic!r}. Fix the cause and start again: the sink gets what it lacks, each record once"
         )
         self._change()
-
-    def _plainly(self, error: Exception) -> str:
-        text = str(error) if isinstance(error, PenstockError) else f"{type(error).__name__}: {error}"
-        for secret in getattr(self._target.sink, "secrets", ()):
-            text = text.replace(secret, MASK) if secret else text
-        return masked(" ".join(text.split()))[:_LONGEST_TEXT].rstrip(". ")
 
     def _tell(self, child: Child) -> None:
         with self._news:

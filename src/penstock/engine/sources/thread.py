@@ -21,7 +21,7 @@ from penstock.plan.dataframes import SourceFeed
 from penstock.serdes import Serde
 from penstock.sources.protocol import SourceContext
 from penstock.storage.base import Storage
-from penstock.values.masking import MASK, masked
+from penstock.values.masking import masked_error
 from penstock.values.times import wall_clock_ms
 
 _log = logging.getLogger(__name__)
@@ -39,7 +39,6 @@ _LOOKS = 8
 """How often within ``max_ahead`` records it looks."""
 
 _TRIM_SECONDS = 10.0
-_LONGEST_TEXT = 600
 
 
 class SourceThread:
@@ -125,7 +124,7 @@ class SourceThread:
                 now = time.monotonic()
                 if failed_at is None or self.child.batch != batch:  # it went on meanwhile
                     pause, failed_at = _FIRST_PAUSE, now
-                said = self._plainly(error)
+                said = masked_error(error, getattr(self._feed.source, "secrets", ()))
                 has_ended = isinstance(error, _LASTING) or (now - failed_at) * 1000 >= self._feed.retry_ms
                 self._tell(replace(self.child, error=said, state=FAILED if has_ended else RUNNING))
                 if has_ended:
@@ -145,12 +144,6 @@ class SourceThread:
         with self._news:
             self._news.notify_all()
         self.on_change()
-
-    def _plainly(self, error: Exception) -> str:
-        text = str(error) if isinstance(error, PenstockError) else f"{type(error).__name__}: {error}"
-        for secret in getattr(self._feed.source, "secrets", ()):
-            text = text.replace(secret, MASK) if secret else text
-        return masked(" ".join(text.split()))[:_LONGEST_TEXT].rstrip(". ")
 
     def _tell(self, child: Child) -> None:
         with self._news:
