@@ -148,14 +148,17 @@ def test_a_hundred_strangers_have_64_handshakes_at_once_and_a_slot_still_comes_i
     assert came[0] is not None
 
 
-def test_a_closed_door_leaves_no_thread_and_nobody_waiting(door: Door):
+def test_a_closed_door_leaves_no_thread_and_nobody_waiting():
+    before = set(threading.enumerate())
+    door = Door("127.0.0.1", "127.0.0.1", secrets.token_bytes(32), seconds=0.4)
+    assert "penstock door" in {one.name for one in set(threading.enumerate()) - before}
     with socket.create_connection(door.address[:2]) as stranger:
         assert stranger.recv(4)  # the challenge is on its way
         door.close()
         stranger.settimeout(5)
         while stranger.recv(100):
             pass
-    assert not [one for one in threading.enumerate() if one.name == "penstock door"]
+    assert not [one for one in set(threading.enumerate()) - before if one.name == "penstock door"]
 
 
 def test_half_a_message_is_a_lost_connection_and_not_a_wait(door: Door):
