@@ -11,9 +11,10 @@ import pyarrow as pa
 from penstock.arrays import Binary, BoolArray, IntArray, nulls
 from penstock.columns.column import BytesColumn, Column
 from penstock.columns.part import Part, joined, masks
+from penstock.serdes.arrow_types import arrow_type
+from penstock.serdes.json_objects import written
 from penstock.serdes.structs import StructSerde
 
-_NEWLINE, _COMMA, _MOST = 10, ord(","), 2**31 - 1
 _WITHOUT_FLOATS = frozenset((str, bytes, int, bool, type(None)))
 
 
@@ -61,7 +62,7 @@ class FieldsColumn(Column):
     def encoded(self) -> Binary:
         if self._data is None:
             missing = self.null_mask()
-            self._data = self._present(~missing) if missing is not None else self._lines()
+            self._data = self._present(~missing) if missing is not None else self._written()
             if self._data is None:
                 self._data = self.serde.encode_all(self.decoded()) if len(self) else nulls(0)
         return self._data
@@ -71,35 +72,30 @@ class FieldsColumn(Column):
         rows = pa.array(np.cumsum(valid) - 1, mask=~valid)
         return self.take(np.flatnonzero(valid)).encoded().take(rows)
 
-    def _lines(self) -> Binary | None:
-        """Return the bytes, cut out of one text with a line for each value; None if they do not go so."""
+    def _written(self) -> Binary | None:
+        """Return the bytes, written field by field; None if they do not go so."""
         if not len(self) or not all(map(_is_finite, self.parts)):
             return None
-        if len(self.parts) == 1 and self.parts[0].values.dtype != object:
-            return self._numbers(self.parts[0])
-        text = np.frombuffer(self.serde.lines(self.decoded()), np.uint8)
-        ends = np.flatnonzero(text == _NEWLINE)
-        if len(ends) != len(self) or len(text) > _MOST:
+        try:
+            return written(self.serde.names, [part.listed() for part in self.parts])
+        except (ValueError, TypeError, OverflowError):  # encoding each value by itself finds the one that fails
             return None
-        offsets = np.zeros(len(ends) + 1, np.int32)
-        offsets[1:] = ends - np.arange(len(ends))
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text[text != _NEWLINE])]
-        return pa.Array.from_buffers(pa.binary(), len(ends), buffers)
 
-    def _numbers(self, part: Part) -> Binary | None:
-        """Return the bytes of values with a single number, made of a list of these; None if they do not go so."""
-        zero = self.serde.encode(self.serde.type(0))
-        begin, end = zero[:-2], zero[-1:]
-        numbers = self.serde.listed(part.listed())[1:-1]
-        offsets = np.zeros(len(self) + 1, np.int64)
-        offsets[1:-1] = np.flatnonzero(np.frombuffer(numbers, np.uint8) == _COMMA)
-        offsets[-1] = len(numbers)
-        offsets[1:] += np.arange(len(self)) * (len(zero) - 2) + len(zero) - 1
-        text = begin + numbers.replace(b",", end + begin) + end
-        if len(text) > _MOST:
+    def arrow(self) -> Any:
+        found = self._arrow()
+        return super().arrow() if found is None else found
+
+    def _arrow(self) -> Any:
+        """Return the values as a struct array, made of the fields; None if they do not go so."""
+        kind = arrow_type(self.serde.type)
+        if kind is None:
             return None
-        buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(text)]
-        return pa.Array.from_buffers(pa.binary(), len(self), buffers)
+        arrays = [part.arrow(field.type) for part, field in zip(self.parts, kind, strict=True)]
+        if any(array is None for array in arrays):
+            return None
+        missing = self.null_mask()
+        mask = None if missing is None else pa.array(missing)
+        return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=mask)
 
     def decoded(self) -> list[Any]:
         if self._values is None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from types import NoneType
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.arrays import BoolArray, IntArray
@@ -27,6 +29,27 @@ class Part(NamedTuple):
             for row in np.flatnonzero(~self.present).tolist():
                 found[row] = None
         return found
+
+    def arrow(self, kind: Any) -> Any:
+        """Return the field as an Arrow array of a type; None if that would not have the same values."""
+        if self.values.dtype == object:
+            return _plain_arrow(self.listed(), kind)
+        if kind != pa.float64() and (kind != pa.int64() or self.values.dtype != np.int64):
+            return None
+        numbers = self.values.astype(kind.to_pandas_dtype(), copy=False)
+        return pa.array(numbers, mask=None if self.present is None else ~self.present, from_pandas=False)
+
+
+_PLAIN = {pa.string(): str, pa.int64(): int, pa.float64(): float, pa.bool_(): bool}
+
+
+def _plain_arrow(values: list[Any], kind: Any) -> Any:
+    if not {NoneType, _PLAIN.get(kind)}.issuperset(map(type, values)):
+        return None
+    try:
+        return pa.array(values, kind)
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError):  # a number of more than 64 bits, half a pair
+        return None
 
 
 def joined(parts: list[Part]) -> Part:

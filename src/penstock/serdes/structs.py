@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import msgspec
@@ -25,13 +25,10 @@ class StructSerde(JsonSerde):
         self.fields = fields
         super().__init__(struct_of(fields))
 
-    def lines(self, values: list[Any]) -> bytes:
-        """Return the text of values that fit, each on a line, with null for NaN."""
-        return self._encode_lines(values)
-
-    def listed(self, values: list[Any]) -> bytes:
-        """Return the text of a list of values of fields, with null for NaN."""
-        return self._encode(values)
+    @cached_property
+    def names(self) -> list[str]:
+        """The names of the fields in JSON."""
+        return list(self.type.__struct_encode_fields__)
 
     def __reduce__(self) -> Any:
         return StructSerde, (self.fields,)
