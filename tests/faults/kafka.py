@@ -5,14 +5,14 @@ python tests/faults/kafka.py --kills 50 [--mode local|slots|spark] [--topology N
 A program is one process, or has slots of the local engine, or runs on Spark: the driver, the JVM, a slot or all of them
 are killed at random moments. Now and then so is the broker, which is started again in the same folder. In the end a
 reader of committed records has to see what a run that nothing disturbed has written, each record once, of each key in
-order.
+order. The variable SINKS says where the rows of the topology ``sinking`` go: SQLite, ``duckdb``, ``delta`` or
+``iceberg``.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-import sqlite3
 import tempfile
 import time
 from collections import Counter
@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import sinks
 from penstock import JoinWindows, StreamsBuilder, Suppressed, TimeWindows, Topology, consume, produce
 from penstock.engine.local import LocalApplication
 from penstock.engine.running.arguments import AVAILABLE_NOW
@@ -28,7 +29,6 @@ from penstock.log.base import TopicInfo
 from penstock.log.cluster import Kafka
 from penstock.log.kafka.log import KafkaLog
 from penstock.settings import Settings
-from penstock.sinks import SqliteSink
 from penstock.storage.base import LocalStorage
 from penstock.testing.broker import Broker
 from penstock.testing.chaos.processes import Program
@@ -87,19 +87,13 @@ def circling(source: str, sink: str) -> Topology:
 
 
 def sinking(source: str, sink: str, folder: Path) -> Topology:
-    """Counts as above, and each record as a row of a database. A program of mode ``local`` hands no rows on."""
+    """Counts as above, and each record as a row of a sink. A program of mode ``local`` hands no rows on."""
     builder = StreamsBuilder()
     numbers = builder.stream(source, key=str, value=int)
-    numbers.to_sink(SqliteSink(folder / "rows.db", "rows"), "rows", key="key", value="n", timestamp=None)
+    numbers.to_sink(sinks.sink(folder, "rows"), "rows", key="key", value="n", timestamp=None)
     counted = numbers.group_by(lambda key, value: value % KEYS, key=int).count("counts")
     counted.to_stream().map_values(str, value=str).to(sink)
     return builder.build()
-
-
-def numbers_in(folder: Path) -> list[int]:
-    """The rows that the sink of ``sinking`` has."""
-    with sqlite3.connect(folder / "rows.db") as database:
-        return [n for (n,) in database.execute("select n from rows order by n")]
 
 
 SINKING = "sinking"
@@ -194,7 +188,9 @@ def main() -> None:
         for key in sorted(expected.keys() | found.keys()):
             assert found.get(key) == expected.get(key), f"key {key!r} after {killed}: {found.get(key)}"
         if given.topology == SINKING and given.mode != "local":
-            assert numbers_in(Path(folder) / "killed") == list(range(RECORDS)), f"rows of the sink after {killed}"
+            assert sinks.numbers_in(Path(folder) / "killed", "rows") == list(range(RECORDS)), (
+                f"rows of the sink after {killed}"
+            )
         count = sum(map(len, expected.values()))
         print(f"{killed.total()} kills, {dict(killed)}: each of {count} results of {given.topology} is there once")
         if given.keep:

@@ -113,6 +113,14 @@ def rows_in(folder: Path) -> dict[str, list[Any]]:
         return {"clicks": database.execute(CLICKS).fetchall(), "last": database.execute(LAST).fetchall()}
 
 
+def numbers_in(folder: Path, table: str) -> list[int]:
+    """The numbers in a table of a sink in files."""
+    if (where := os.environ.get("SINKS", "")) in _READ:
+        return sorted(_READ[where](folder, table)["n"].to_pylist())
+    with sqlite3.connect(folder / "sinks.db") as database:
+        return [n for (n,) in database.execute(f"select n from {table} order by n")]
+
+
 def _of_duckdb(folder: Path, table: str) -> Any:
     import duckdb
 

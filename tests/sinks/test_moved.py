@@ -18,7 +18,8 @@ from penstock.sinks import Sink, SinkPartition, SinkWriter, SqliteSink
 from penstock.storage.base import LocalStorage
 from support.handing import put, sinks_of
 from support.kafka import Cluster
-from support.sink_program import asked, feed, rows, run, topology, totals
+from support.lakes import LAKES
+from support.sink_program import asked, feed, rows, rows_in, run, topology, totals, totals_in
 
 
 class Late(Sink):
@@ -110,3 +111,15 @@ def test_a_program_over_kafka_has_each_record_in_its_sinks_once(cluster: Cluster
         run(tmp_path, log=f"kafka://{cluster.servers}", topic=topic)
     assert rows(tmp_path) == list(range(140))
     assert totals(tmp_path) == {f"u{one}": 20 for one in range(7)}
+
+
+@pytest.mark.parametrize("kind", LAKES)
+def test_a_program_over_kafka_has_each_record_in_a_lake_once(kind: str, cluster: Cluster, tmp_path: Path):
+    pytest.importorskip({"delta": "deltalake", "iceberg": "pyiceberg.table"}[kind])
+    lake, topic = LAKES[kind](tmp_path / "lake"), f"{cluster.name}-in"
+    for start in (0, 70):
+        records = [(f"u{n % 7}", n) for n in range(start, start + 70)]
+        produce(records, topic, key=str, value=int, log=cluster.log)
+        run(tmp_path, log=f"kafka://{cluster.servers}", topic=topic, sink=lake.sink, application_id=f"{kind}-shop")
+    assert rows_in(lake) == list(range(140))
+    assert totals_in(lake) == {f"u{one}": 20 for one in range(7)}

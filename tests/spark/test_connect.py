@@ -21,6 +21,7 @@ from penstock.sources import FileSource
 from penstock.state.folder_lock import lockable, takes
 from support import sink_program
 from support.connect import KEYS, connect_server, counting, put, remote_session
+from support.lakes import LAKES
 
 pytestmark = pytest.mark.slow
 
@@ -237,6 +238,18 @@ def test_sinks_of_a_program_have_each_record_once(remote: Any, engine: str, tmp_
         sink_program.run(tmp_path, engine, spark=remote)
     assert sink_program.rows(tmp_path) == list(range(140))
     assert sink_program.totals(tmp_path) == {f"u{one}": 20 for one in range(7)}
+
+
+@pytest.mark.parametrize("engine", ["spark", "micro-batch"])
+@pytest.mark.parametrize("kind", LAKES)
+def test_lakes_of_a_program_have_each_record_once(remote: Any, engine: str, kind: str, tmp_path: Path):
+    pytest.importorskip({"delta": "deltalake", "iceberg": "pyiceberg.table"}[kind])
+    lake = LAKES[kind](tmp_path / "lake")
+    for start in (0, 70):
+        sink_program.feed(tmp_path, start, start + 70)
+        sink_program.run(tmp_path, engine, spark=remote, sink=lake.sink)
+    assert sink_program.rows_in(lake) == list(range(140))
+    assert sink_program.totals_in(lake) == {f"u{one}": 20 for one in range(7)}
 
 
 @pytest.mark.parametrize("engine", ["spark", "micro-batch"])

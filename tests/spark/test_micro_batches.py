@@ -28,6 +28,7 @@ from penstock import (
 from penstock.engine.running.start import start as started
 from penstock.errors import ConfigError, ProcessingError
 from support import sink_program
+from support.lakes import LAKES
 
 pytestmark = pytest.mark.slow
 
@@ -366,3 +367,14 @@ def test_sinks_of_a_program_have_each_record_once(spark: Any, tmp_path: Path):
         sink_program.run(tmp_path, "micro-batch", spark=spark)
     assert sink_program.rows(tmp_path) == list(range(140))
     assert sink_program.totals(tmp_path) == {f"u{one}": 20 for one in range(7)}
+
+
+@pytest.mark.parametrize("kind", LAKES)
+def test_lakes_of_a_program_have_each_record_once(kind: str, spark: Any, tmp_path: Path):
+    pytest.importorskip({"delta": "deltalake", "iceberg": "pyiceberg.table"}[kind])
+    lake = LAKES[kind](tmp_path / "lake")
+    for start_at in (0, 70):
+        sink_program.feed(tmp_path, start_at, start_at + 70)
+        sink_program.run(tmp_path, "micro-batch", spark=spark, sink=lake.sink)
+    assert sink_program.rows_in(lake) == list(range(140))
+    assert sink_program.totals_in(lake) == {f"u{one}": 20 for one in range(7)}

@@ -8,6 +8,7 @@ from penstock.dsl.consumed import Consumed
 from penstock.dsl.graph import Graph, Handle
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
+from penstock.plan.dataframes import SourceFeed
 from penstock.plan.defaults import DEFAULT_KEY
 from penstock.plan.formats import row_time
 from penstock.plan.functions import caller, check_type
@@ -17,9 +18,18 @@ from penstock.serdes.formats.keys import is_possible
 
 
 def opened(
-    method: str, graph: Graph, topics: tuple[str, ...], pattern: str | None, read: Consumed[Any, Any], format: Format
+    method: str,
+    graph: Graph,
+    topics: tuple[str, ...],
+    pattern: str | None,
+    read: Consumed[Any, Any],
+    format: Format,
+    outside: SourceFeed | None = None,
 ) -> Handle:
     """Add a source of envelopes and the step that opens them.
+
+    Args:
+        outside: the source of one's own that brings them in.
 
     Raises:
         TopologyError: an argument does not fit the format.
@@ -47,6 +57,7 @@ def opened(
         value=format.written,
         timestamp=time,
         offset_reset=read.offset_reset,
+        outside=outside,
     )
     step: dict[str, Any] = {
         "name": graph.names.node(names.UNWRAP, read.name),

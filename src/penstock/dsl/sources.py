@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, overload
 
+from penstock.dsl.consumed import Consumed
+from penstock.dsl.formats import opened
 from penstock.dsl.global_sources import GlobalSources
 from penstock.dsl.graph import K, V
 from penstock.dsl.kstream import KStream
@@ -16,6 +18,7 @@ from penstock.plan.functions import caller
 from penstock.plan.names import check_name
 from penstock.plan.timestamps import Timestamp, timestamp_of
 from penstock.serdes import of
+from penstock.serdes.formats.base import Format
 from penstock.values.durations import Duration, to_ms
 from penstock.values.offset_reset import AutoOffsetReset
 
@@ -66,6 +69,23 @@ class OwnSources(GlobalSources):
         self,
         source: Source,
         name: str,
+        key: type[K],
+        value: None = None,
+        timestamp: Timestamp | None = None,
+        timestamp_unit: str | None = None,
+        *,
+        partitions: int | None = None,
+        max_ahead: int = MAX_AHEAD,
+        retry_for: Duration = RETRY_FOR,
+        keep: Duration | None = None,
+        format: Format | None = None,
+    ) -> KStream[K, Any]: ...
+
+    @overload
+    def source(
+        self,
+        source: Source,
+        name: str,
         key: Any = None,
         value: Any = None,
         timestamp: Timestamp | None = None,
@@ -75,6 +95,7 @@ class OwnSources(GlobalSources):
         max_ahead: int = MAX_AHEAD,
         retry_for: Duration = RETRY_FOR,
         keep: Duration | None = None,
+        format: Format | None = None,
     ) -> KStream[Any, Any]: ...
 
     def source(
@@ -90,6 +111,7 @@ class OwnSources(GlobalSources):
         max_ahead: int = MAX_AHEAD,
         retry_for: Duration = RETRY_FOR,
         keep: Duration | None = None,
+        format: Format | None = None,
     ) -> KStream[Any, Any]:
         """The records of a source outside of Penstock as a stream: files, a database, requests. Each comes once.
 
@@ -109,6 +131,8 @@ class OwnSources(GlobalSources):
             max_ahead: the source waits while the program lacks more than so many of its records.
             retry_for: how long a failing source is tried again before the program ends.
             keep: how long records stay in the topic that the program has processed; by default for good.
+            format: the format of values that are envelopes, in place of ``value``, as in ``stream``:
+                ``debezium(Order)``, ``maxwell(Order)``, ``cloud_event(Order)`` or ``json_lines(Order)``.
 
         Raises:
             TopologyError: an argument cannot be meant.
@@ -124,7 +148,6 @@ class OwnSources(GlobalSources):
         for node in self._graph.declared:
             if isinstance(node.outside, SourceFeed) and node.outside.name == name:
                 raise TopologyError(f"{at}: {name!r} is the name of the source at {node.where}; give one another name")
-        values = DEFAULT_VALUE if value is None else of(value, "value")
         feed = SourceFeed(
             name=check_name(name),
             partitions=partitions,
@@ -135,14 +158,28 @@ class OwnSources(GlobalSources):
             shown=str(getattr(source, "shown", type(source).__name__)),
             source=source,
         )
-        node = nodes.StreamSource(
-            name=self._graph.names.node(names.SOURCE, name),
-            where=caller(),
-            topics=(name,),
-            key=DEFAULT_KEY if key is None else of(key, "key"),
-            value=values,
-            timestamp=timestamp_of(timestamp, values, timestamp_unit),
+        read: Consumed[Any, Any] = Consumed(
+            key=None if key is None else of(key, "key"),
+            value=None if value is None else of(value, "value"),
+            timestamp=timestamp,
+            name=name,
             offset_reset=AutoOffsetReset.earliest(),  # whatever the settings say: what came in is to be read
+            timestamp_unit=timestamp_unit,
+        )
+        if format is not None:
+            return KStream._of(opened("source", self._graph, (name,), None, read, format, feed))
+        return self._brought_in(read, feed)
+
+    def _brought_in(self, read: Consumed[Any, Any], feed: SourceFeed) -> KStream[Any, Any]:
+        """Add the source of records that are no envelopes."""
+        node = nodes.StreamSource(
+            name=self._graph.names.node(names.SOURCE, read.name),
+            where=feed.where,
+            topics=(feed.name,),
+            key=read.key or DEFAULT_KEY,
+            value=read.value or DEFAULT_VALUE,
+            timestamp=timestamp_of(read.timestamp, read.value or DEFAULT_VALUE, read.timestamp_unit),
+            offset_reset=read.offset_reset,
             outside=feed,
         )
         return KStream(self._graph, self._graph.add(node), node.key, node.value)

@@ -14,9 +14,10 @@ from penstock.messages import show
 from penstock.serdes import Serde
 from penstock.serdes.json import JsonSerde
 from penstock.serdes.primitives import BYTES
-from penstock.sources.files.formats import FORMATS, Rows, Wanted, format_of, rows_of
+from penstock.sources.files.formats import FORMATS, format_of, rows_of
 from penstock.sources.files.journal import Journal
 from penstock.sources.files.places import Bucket, Listed, place_at
+from penstock.sources.files.rows import Rows, Wanted
 from penstock.sources.protocol import Source, SourceBatch, SourceContext, SourceReader, storage_of
 from penstock.values.decoding import converted
 from penstock.values.durations import Duration, to_ms
