@@ -114,7 +114,7 @@ _STREAMS_AND_TABLES = (
     "awaited branched cogrouped deduplicate grouped joins kstream ktable stateless stream stream_joins stream_stream "
     "stream_table table_joins windowed"
 )
-KNOWN_CIRCLES = [{f"dsl.{name}" for name in _STREAMS_AND_TABLES.split()}]
+KNOWN_CYCLES = [{f"dsl.{name}" for name in _STREAMS_AND_TABLES.split()}]
 """Modules that import each other, for types: streams give tables, and tables give streams."""
 
 
@@ -194,7 +194,7 @@ def test_each_folder_is_a_package():
     assert not missing, "these folders lack an __init__.py, whose docstring says what they are"
 
 
-def test_nobody_imports_in_a_circle():
+def test_nobody_imports_in_a_cycle():
     def reached(layer: str, seen: frozenset[str]) -> frozenset[str]:
         for other in LAYERS.get(layer, "").split():
             for one in LAYERS if other == "ops" else [other]:
@@ -211,13 +211,13 @@ def test_no_module_imports_itself_by_way_of_others_not_even_for_types():
         name = file.relative_to(SOURCE)
         module = ".".join(name.with_suffix("").parts).removesuffix(".__init__")
         graph[module] = {".".join(one.module) for one in imports(file) if not is_door(str(name), one)} - {module}
-    assert circles(graph) == KNOWN_CIRCLES
+    assert cycles(graph) == KNOWN_CYCLES
 
 
-def circles(graph: dict[str, set[str]]) -> list[set[str]]:
+def cycles(graph: dict[str, set[str]]) -> list[set[str]]:
     """The modules that can be reached from each other.
 
-    >>> circles({"a": {"b"}, "b": {"a", "c"}, "c": set()}) == [{"a", "b"}]
+    >>> cycles({"a": {"b"}, "b": {"a", "c"}, "c": set()}) == [{"a", "b"}]
     True
     """
 

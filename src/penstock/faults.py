@@ -32,8 +32,8 @@ POINTS = (
 )
 """Points of every commit, in order."""
 
-CIRCLE_POINTS = ("before-lap", "after-lap")
-"""Points of commits with circles: around a task's work between two waits for the others."""
+CYCLE_POINTS = ("before-lap", "after-lap")
+"""Points of commits with cycles: around a task's work between two waits for the others."""
 
 BESIDE_POINTS = ("awaits-publish",)
 """Points of commits whose publishing runs beside the next commit: where that one waits for it."""
@@ -95,7 +95,7 @@ SOURCE_POINTS = ("before-source-append", "after-source-append", "after-source-no
 
 ALL_POINTS = frozenset(
     POINTS
-    + CIRCLE_POINTS
+    + CYCLE_POINTS
     + BESIDE_POINTS
     + AT_LEAST_ONCE_POINTS
     + STORE_POINTS

@@ -72,7 +72,7 @@ SMALL = {"commit_max_bytes": 100, "chunk_records": 7, "flush_rows": 3, "flush_co
 
 
 @pytest.mark.parametrize(
-    "name", ["sessions", "final_results", "three_stages", "table_join", "circle_of_two_sub_topologies"]
+    "name", ["sessions", "final_results", "three_stages", "table_join", "cycle_of_two_sub_topologies"]
 )
 def test_local_commits_do_not_show(name: str) -> None:
     topology = topology_of(name)

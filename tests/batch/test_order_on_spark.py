@@ -138,7 +138,7 @@ def test_a_key_goes_to_the_task_that_kafkas_partitioner_gives_it(
 
 
 NAMES = ["merge", "global_table_join", "table_join_by_foreign_key", "cogroup_of_a_stream_by_key_and_by_value"]
-"""Several topics; global tables; changes with old values; causes that meet, around a circle."""
+"""Several topics; global tables; changes with old values; causes that meet, around a cycle."""
 
 
 @pytest.mark.parametrize("name", NAMES)

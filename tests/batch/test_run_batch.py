@@ -206,7 +206,7 @@ def test_what_cannot_work_is_refused_before_anything_runs(spark: Any) -> None:
     assert "which a topic cannot keep" in refusal({"in": variant})
     looping = StreamsBuilder()
     looping.stream("in", key=str, value=dict).merge(looping.stream("again", key=str, value=dict)).to("again")
-    assert "around a circle of topics: again" in refusal({"in": frame}, topology=looping.build())
+    assert "around a cycle of topics: again" in refusal({"in": frame}, topology=looping.build())
 
 
 def test_results_that_were_not_kept_or_written_are_refused(spark: Any) -> None:

@@ -241,9 +241,9 @@ def test_paid_orders_behind_new_keys_raise_no_alert(cuts: dict[str, int]) -> Non
     assert alerts == [number for number in range(400) if number % 13 == 0]
 
 
-def test_a_task_of_a_circle_with_nothing_to_read_in_a_commit_holds_up_no_other_task() -> None:
+def test_a_task_of_a_cycle_with_nothing_to_read_in_a_commit_holds_up_no_other_task() -> None:
     """The first commits end at the time 66: at that time there is a record of "d", and none of the other partitions."""
-    topology = topology_of("circle_of_two_sub_topologies")
+    topology = topology_of("cycle_of_two_sub_topologies")
     appends: list[list[Row]] = [
         [("in", key, 3, time) for key, time in [("c", 31), (None, 59), ("d", 66), ("a", 92), ("a", 114)]],
         [("in", key, 2, time) for key, time in [("c", 145), ("d", 275), ("a", 306), ("d", 1306), ("a", 2433)]],

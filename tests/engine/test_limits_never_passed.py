@@ -64,8 +64,8 @@ def behind() -> Topology:
     return builder.build()
 
 
-def circle() -> Topology:
-    """The writes are made by tasks of a circle that read what comes around."""
+def cycle() -> Topology:
+    """The writes are made by tasks of a cycle that read what comes around."""
     builder = StreamsBuilder()
     builder.add_state_store(Stores.key_value_store_builder(Stores.persistent_key_value_store("many"), str, int))
     numbers = builder.stream("in", key=str, value=int)
@@ -76,7 +76,7 @@ def circle() -> Topology:
     return builder.build()
 
 
-TOPOLOGIES = {"bursts": bursts, "pieces": pieces, "behind": behind, "circle": circle}
+TOPOLOGIES = {"bursts": bursts, "pieces": pieces, "behind": behind, "cycle": cycle}
 
 
 def erratic(count: int, every: int, begins: int) -> list[tuple[str, Any, Any, int]]:

@@ -85,7 +85,7 @@ def test_a_task_whose_name_leads_elsewhere_is_none(world: World, task: str):
     assert untouched(world)
 
 
-def test_manifests_that_lead_in_a_circle_are_damaged(world: World):
+def test_manifests_that_lead_in_a_cycle_are_damaged(world: World):
     manifest = world.file("manifests/*.json", -1)
 
     def go_round(content: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from penstock.engine.shared.layout import layout_of
 from penstock.log.base import TopicInfo
 from penstock.log.memory import MemoryLog
 from support.topologies import pair, stream
-from support.topologies_of_circles import by_value
+from support.topologies_of_cycles import by_value
 from support.worlds import CUTS, Row, World, backlog, in_disorder, live
 
 

@@ -1,4 +1,4 @@
-"""kill -9 while records go around circles: no result comes twice, none is missing, none is another one."""
+"""kill -9 while records go around cycles: no result comes twice, none is missing, none is another one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import harness
 import program
 import pytest
 
-from penstock.faults import CIRCLE_POINTS, POINTS
+from penstock.faults import CYCLE_POINTS, POINTS
 from penstock.log.file.log import FileLog
 from penstock.serdes import JSON, STR
 
@@ -20,15 +20,15 @@ SCRIPT = Path(circling.__file__)
 
 
 @pytest.fixture(scope="module")
-def circled_undisturbed(base: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def cycled_undisturbed(base: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What comes out when nothing is killed."""
-    folder = harness.copy_of(base, tmp_path_factory.mktemp("circled"))
+    folder = harness.copy_of(base, tmp_path_factory.mktemp("cycled"))
     assert harness.Program(folder, "--local", SCRIPT).wait()
     return harness.outcome(folder, circling.topology())
 
 
 def test_undisturbed_every_click_of_a_backlog_finds_how_many_came_before(
-    base: Path, circled_undisturbed: dict[str, Any]
+    base: Path, cycled_undisturbed: dict[str, Any]
 ) -> None:
     """Partitions are read in the order of time; a late click comes directly behind what was before it."""
     log, clicks = FileLog(base / "log"), []
@@ -46,30 +46,30 @@ def test_undisturbed_every_click_of_a_backlog_finds_how_many_came_before(
         host = STR.encode(circling.host_of(page))
         guests[host] = guests.get(host, 0) + 1
     for partition in range(4):
-        assert circled_undisturbed[f"guests-out[{partition}]"] == expected[partition]
+        assert cycled_undisturbed[f"guests-out[{partition}]"] == expected[partition]
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_many_kills_change_no_result_of_a_circle(
-    seed: int, base: Path, circled_undisturbed: dict[str, Any], tmp_path: Path
+def test_many_kills_change_no_result_of_a_cycle(
+    seed: int, base: Path, cycled_undisturbed: dict[str, Any], tmp_path: Path
 ) -> None:
     folder = harness.copy_of(base, tmp_path)
     assert harness.run_to_the_end(folder, "--local", ["driver"], kills=12, seed=seed, script=SCRIPT) >= 8
-    assert harness.outcome(folder, circling.topology()) == circled_undisturbed
+    assert harness.outcome(folder, circling.topology()) == cycled_undisturbed
 
 
-def test_a_crash_between_any_two_steps_of_a_commit_or_a_round_changes_no_result_of_a_circle(
-    base: Path, circled_undisturbed: dict[str, Any], tmp_path: Path
+def test_a_crash_between_any_two_steps_of_a_commit_or_a_round_changes_no_result_of_a_cycle(
+    base: Path, cycled_undisturbed: dict[str, Any], tmp_path: Path
 ) -> None:
     folder = harness.copy_of(base, tmp_path)
-    harness.run_with_crashes_at(folder, "--local", POINTS + CIRCLE_POINTS, 3, SCRIPT)
-    assert harness.outcome(folder, circling.topology()) == circled_undisturbed
+    harness.run_with_crashes_at(folder, "--local", POINTS + CYCLE_POINTS, 3, SCRIPT)
+    assert harness.outcome(folder, circling.topology()) == cycled_undisturbed
 
 
 @pytest.mark.parametrize("mode", ["--spark", "--micro"])
-def test_kills_of_slots_on_spark_change_no_result_of_a_circle(
-    mode: str, base: Path, circled_undisturbed: dict[str, Any], tmp_path: Path
+def test_kills_of_slots_on_spark_change_no_result_of_a_cycle(
+    mode: str, base: Path, cycled_undisturbed: dict[str, Any], tmp_path: Path
 ) -> None:
     folder = harness.copy_of(base, tmp_path)
     assert harness.run_to_the_end(folder, mode, ["slot", "driver"], kills=4, seed=5, script=SCRIPT) >= 2
-    assert harness.outcome(folder, circling.topology()) == circled_undisturbed
+    assert harness.outcome(folder, circling.topology()) == cycled_undisturbed

@@ -15,7 +15,7 @@ from penstock.faults import (
     AT_LEAST_ONCE_POINTS,
     BESIDE_POINTS,
     CHILD_POINTS,
-    CIRCLE_POINTS,
+    CYCLE_POINTS,
     EVOLUTION_POINTS,
     KAFKA_POINTS,
     LOG_POINTS,
@@ -54,7 +54,7 @@ def test_every_crash_point_of_the_code_is_listed_and_every_listed_one_is_in_the_
 
 
 def test_no_point_is_listed_twice():
-    commits = POINTS + CIRCLE_POINTS + BESIDE_POINTS + AT_LEAST_ONCE_POINTS + STORE_POINTS + SLOT_POINTS
+    commits = POINTS + CYCLE_POINTS + BESIDE_POINTS + AT_LEAST_ONCE_POINTS + STORE_POINTS + SLOT_POINTS
     starts = START_POINTS + EVOLUTION_POINTS + RESCALE_POINTS + RESET_POINTS + PUT_ASIDE_POINTS
     every = commits + starts + LOG_POINTS + KAFKA_POINTS + CHILD_POINTS + SINK_POINTS + SOURCE_POINTS
     assert len(every) == len(ALL_POINTS)

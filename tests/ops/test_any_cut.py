@@ -178,8 +178,8 @@ NO_TABLES = (
     "processor_that_reads_a_table",  # a deletion has a value there, too
     # streams that look into them, or count their updates, find what caches have sent on by then
     *("table_join_with_a_count_of_its_rows", "table_join_with_itself_by_foreign_key"),
-    *("circle_behind_an_aggregation_in_front_of_another", "circle_of_two_sub_topologies", "circle_in_a_circle"),
-    *("two_circles_one_behind_the_other", "stream_left_join_with_a_count_of_itself", "filtered_on_the_way_around"),
+    *("cycle_behind_an_aggregation_in_front_of_another", "cycle_of_two_sub_topologies", "cycle_in_a_cycle"),
+    *("two_cycles_one_behind_the_other", "stream_left_join_with_a_count_of_itself", "filtered_on_the_way_around"),
     "table_join_by_foreign_key_of_sessions",  # a session that grows in place tells no old value, but out of a cache
 )
 

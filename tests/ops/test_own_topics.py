@@ -16,7 +16,7 @@ from penstock.testing import TopologyTestDriver
 from penstock.testing.cuts import CutDriver
 from support.flows import Row
 from support.topologies import add, at_least_2, letter, pair, stream, table
-from support.topologies_of_circles import by_value
+from support.topologies_of_cycles import by_value
 from support.topologies_of_processors import CounterThatTells, counts
 
 FEW = settings(max_examples=max(4, settings.default.max_examples // 4))

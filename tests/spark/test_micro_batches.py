@@ -167,7 +167,7 @@ def test_wall_clock_punctuations_and_suppressions_come_without_records(spark: An
     ]
 
 
-def test_sub_topologies_that_send_to_each_other_in_a_circle_run_in_one_spark_task(spark: Any, tmp_path: Path):
+def test_sub_topologies_that_send_to_each_other_in_a_cycle_run_in_one_spark_task(spark: Any, tmp_path: Path):
     builder = StreamsBuilder()
     users = builder.stream("users", key=str, value=str).to_table("last")
     hosts = users.left_join(users, lambda own, other: f"{own} {other}", value=str, foreign_key=str, store="hosts")

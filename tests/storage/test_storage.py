@@ -331,15 +331,15 @@ def test_a_link_in_the_place_of_a_new_file_is_replaced_and_not_followed(tmp_path
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("circle", "circle is a symbolic link that leads to itself, and a file belongs there"),
+        ("cycle", "cycle is a symbolic link that leads to itself, and a file belongs there"),
         ("nowhere", "nowhere is a symbolic link that leads nowhere, and a file belongs there"),
         ("file/below", "file is a file, and a folder belongs there"),
         ("pipe/below", "pipe is a named pipe, and a folder belongs there"),
-        ("circle/below", "circle is a symbolic link that leads to itself"),
+        ("cycle/below", "cycle is a symbolic link that leads to itself"),
     ],
 )
 def test_what_leads_to_no_file_is_named_when_it_is_read(tmp_path: Path, name: str, said: str):
-    (tmp_path / "circle").symlink_to("circle")
+    (tmp_path / "cycle").symlink_to("cycle")
     (tmp_path / "nowhere").symlink_to("missing")
     (tmp_path / "file").touch()
     os.mkfifo(tmp_path / "pipe")

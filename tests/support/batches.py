@@ -255,12 +255,12 @@ class _Run:
         self._results = pa.table([[] for _ in RESULT], schema=RESULT)
 
     def stage(self, group: tuple[SubTopology, ...]) -> None:
-        """Run all tasks of a sub-topology, or of a circle."""
+        """Run all tasks of a sub-topology, or of a cycle."""
         found = []
-        if self.plan.layout.circle_of(group[0].id) is not None:
-            circling = self.plan.circling(group)
+        if self.plan.layout.cycle_of(group[0].id) is not None:
+            circling = self.plan.cyclic(group)
             pairs = [(sub, one) for sub, stage in zip(group, circling.stages, strict=True) for one in stage.inputs]
-            found += self._ran(circling, 0, self._rows(self._of_circle(pairs), True, ["input", "partition"]))
+            found += self._ran(circling, 0, self._rows(self._of_cycle(pairs), True, ["input", "partition"]))
         else:
             (sub,) = group
             stage = self.plan.stage(sub) if self._random is None else replace(self.plan.all_as_rows(sub), ranges={})
@@ -276,7 +276,7 @@ class _Run:
                 stack.enter_context(mock.patch.object(packed, "BLOCK_ROWS", self._random.randint(1, 8)))
             return list(run(self._program, stage, rows, partition, Path(folder), stack))
 
-    def _of_circle(self, pairs: list[tuple[SubTopology, RowsOf]]) -> Iterator[Any]:
+    def _of_cycle(self, pairs: list[tuple[SubTopology, RowsOf]]) -> Iterator[Any]:
         for sub, one in pairs:
             for partition in range(1 if one.is_global else self.plan.layout.tasks[sub.id]):
                 table = self._rows_of(one, partition)

@@ -1023,7 +1023,7 @@ def stream_join_with_itself_behind_new_keys(builder: StreamsBuilder) -> None:
 # --- all of them -----------------------------------------------------------------------------------------------------
 
 from support import (  # noqa: E402  (they are among the examples)
-    topologies_of_circles,  # noqa: F401
+    topologies_of_cycles,  # noqa: F401
     topologies_of_processors,  # noqa: F401
     topologies_of_stores,  # noqa: F401
 )

@@ -141,10 +141,10 @@ def remove_tree(path: Path) -> None:
 
 
 def _not_reached(path: Path, error: OSError) -> Exception:
-    """Return the error for a path that leads in circles, or through something that is no folder."""
+    """Return the error for a path whose links lead in a circle, or through something that is no folder."""
     if error.errno == errno.ELOOP:
-        circle = next((one for one in reversed(path.parents) if one.is_symlink() and not one.exists()), path)
-        return _not_plain(circle, "a symbolic link that leads to itself")
+        cycle = next((one for one in reversed(path.parents) if one.is_symlink() and not one.exists()), path)
+        return _not_plain(cycle, "a symbolic link that leads to itself")
     if error.errno != errno.ENOTDIR:
         return error
     in_the_way = next((one for one in reversed(path.parents) if not one.is_dir()), path.parent)

@@ -41,7 +41,7 @@ def check_patterns(declared: Sequence[Node]) -> None:
                 )
 
 
-def warn_of_circling_letters(declared: Sequence[Node], dead_letters: Sequence[str]) -> None:
+def warn_of_cyclic_letters(declared: Sequence[Node], dead_letters: Sequence[str]) -> None:
     """Warn if a program reads its own dead letters: a record that fails each time would come back forever."""
     for one in declared:
         known = dead_letters if one.pattern is None else matching(one.pattern, dead_letters)

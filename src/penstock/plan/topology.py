@@ -20,7 +20,7 @@ from penstock.plan.passes.partitioning import warn_of_misplaced, warn_of_uneven
 from penstock.plan.passes.stores import TableFacts, table_facts
 from penstock.plan.physical import SubTopology, sub_topologies
 from penstock.plan.rewriting import Expanded, Owned
-from penstock.plan.sources import warn_of_circling_letters
+from penstock.plan.sources import warn_of_cyclic_letters
 from penstock.plan.topic_types import check_types_of_topics
 from penstock.plan.unnamed import check_named
 from penstock.plan.validate import check_has_tasks, validate
@@ -106,7 +106,7 @@ class Topology(Declarations):
                 is nothing but global tables.
         """
         check_has_tasks(self.sub_topologies)
-        warn_of_circling_letters(self.nodes, settings.dead_letters)
+        warn_of_cyclic_letters(self.nodes, settings.dead_letters)
         if settings.require_names:
             check_named(self.nodes, self.facts.stores)
         defaults = Defaults(settings)

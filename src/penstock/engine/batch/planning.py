@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.engine.batch.arguments import Source
 from penstock.engine.batch.feed import RowsOf
-from penstock.engine.batch.program import APPLICATION, Circling, Program, Range, Stage
+from penstock.engine.batch.program import APPLICATION, CyclicStage, Program, Range, Stage
 from penstock.engine.commit.topics import create_sink_topics
 from penstock.engine.shared.layout import Layout, layout_of
 from penstock.errors import ConfigError
@@ -72,26 +72,26 @@ def _missing(topic: str, sources: Collection[str], log: Log | None) -> ConfigErr
 
 
 def in_order(layout: Layout, through: Container[str]) -> Iterator[tuple[SubTopology, ...]]:
-    """Yield the sub-topologies, each after its senders; those of a circle together.
+    """Yield the sub-topologies, each after its senders; those of a cycle together.
 
     Args:
         through: the topics through which records go from one to the other within the batch.
 
     Raises:
-        ConfigError: topics of the log lead around a circle.
+        ConfigError: topics of the log lead around a cycle.
     """
     subs = [sub for stage in layout.stages for sub in stage]
-    circles = {sub.id: circle.subs for circle in layout.circles for sub in circle.subs}
-    waiting = list(dict.fromkeys(circles.get(sub.id, (sub,)) for sub in subs))
+    cycles = {sub.id: cycle.subs for cycle in layout.cycles for sub in cycle.subs}
+    waiting = list(dict.fromkeys(cycles.get(sub.id, (sub,)) for sub in subs))
     while waiting:
         ready = [
-            group for group in waiting if not any(_feeds(o, group, through, group[0].id in circles) for o in waiting)
+            group for group in waiting if not any(_feeds(o, group, through, group[0].id in cycles) for o in waiting)
         ]
         if not ready:
             read = {topic for group in waiting for sub in group for topic in (*sub.source_topics, *sub.global_topics)}
             around = sorted(read & {topic for group in waiting for sub in group for topic in sub.sink_topics})
             raise ConfigError(
-                f"run_batch: records go around a circle of topics: {', '.join(around)}. A batch cannot do that where "
+                f"run_batch: records go around a cycle of topics: {', '.join(around)}. A batch cannot do that where "
                 "one of them is a topic of the log. Send them through repartition() instead of to() and stream(), or "
                 'start the topology over topics: topology.start(..., trigger="available-now")'
             )
@@ -100,12 +100,12 @@ def in_order(layout: Layout, through: Container[str]) -> Iterator[tuple[SubTopol
 
 
 def _feeds(
-    one: tuple[SubTopology, ...], other: tuple[SubTopology, ...], through: Container[str], is_circle: bool
+    one: tuple[SubTopology, ...], other: tuple[SubTopology, ...], through: Container[str], is_cycle: bool
 ) -> bool:
-    """Return whether sub-topologies send to others. A circle's own topics do not count."""
+    """Return whether sub-topologies send to others. A cycle's own topics do not count."""
     written = {topic for sub in one for topic in sub.sink_topics if topic in through}
     read = {topic for sub in other for topic in (*sub.source_topics, *sub.global_topics)}
-    return not (one is other and is_circle) and not written.isdisjoint(read)
+    return not (one is other and is_cycle) and not written.isdisjoint(read)
 
 
 class Plan:
@@ -135,7 +135,7 @@ class Plan:
         read = {topic for sub in subs for topic in (*sub.source_topics, *sub.global_topics)}
         self.ranges = dict(ranges)
         self.groups = list(in_order(self.layout, written - ranges.keys()))
-        """The sub-topologies in the order in which they run, those of a circle together."""
+        """The sub-topologies in the order in which they run, those of a cycle together."""
         self.subs = [sub for group in self.groups for sub in group]
         self.numbers = {topic: number for number, topic in enumerate(sorted(written | read))}
         """Numbers that distinguish the topics of rows sent between stages."""
@@ -169,15 +169,15 @@ class Plan:
             ranges[topic] = tuple(map(Range, log.start_offsets(topic), log.end_offsets(topic)))
         return cls(sources, program, ranges, stores)
 
-    def circling(self, group: Sequence[SubTopology]) -> Circling:
-        """Return the inputs of a circle's sub-topologies, all of them as rows, and their outputs."""
+    def cyclic(self, group: Sequence[SubTopology]) -> CyclicStage:
+        """Return the inputs of a cycle's sub-topologies, all of them as rows, and their outputs."""
         own = {topic for sub in group for topic in sub.sink_topics}
         stages: list[Stage] = []
         for sub in group:
             first = sum(len(stage.inputs) for stage in stages)
             topics = [t for t in (*sub.global_topics, *sub.source_topics) if t not in own or self.writers(t, group)]
             stages.append(self._stage(sub, topics, first))
-        return Circling(tuple(stages))
+        return CyclicStage(tuple(stages))
 
     def stage(self, sub: SubTopology) -> Stage:
         """Return the inputs and outputs of a sub-topology."""
@@ -191,8 +191,8 @@ class Plan:
 
     def _stage(self, sub: SubTopology, as_rows: Sequence[str], first: int = 0) -> Stage:
         topics = [*sub.global_topics, *sub.source_topics]
-        is_circle = self.layout.circle_of(sub.id) is not None
-        is_alone = len(as_rows) == 1 and not is_circle
+        is_cycle = self.layout.cycle_of(sub.id) is not None
+        is_alone = len(as_rows) == 1 and not is_cycle
         others = {*self._sources, *self.ranges, *sub.global_topics}
         return Stage(
             sub.id,
@@ -200,7 +200,7 @@ class Plan:
             {topic: self.ranges[topic] for topic in topics if topic in self.ranges and topic not in as_rows},
             {topic: self.numbers[topic] for topic in sub.sink_topics if topic in self._sent},
             tuple(sorted(self.stores_of(sub))),
-            is_packed=bool(as_rows) and not is_circle and others.isdisjoint(as_rows),
+            is_packed=bool(as_rows) and not is_cycle and others.isdisjoint(as_rows),
         )
 
     def stores_of(self, sub: SubTopology) -> set[str]:

@@ -102,7 +102,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Circling:
+class CyclicStage:
     """Sub-topologies that send to each other, all of whose tasks run in one Spark task."""
 
     stages: tuple[Stage, ...]

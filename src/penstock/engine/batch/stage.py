@@ -21,11 +21,11 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from penstock.engine.batch.circle import CircleRun
+from penstock.engine.batch.cycle import CycleRun
 from penstock.engine.batch.feed import Feed, RowReader
 from penstock.engine.batch.outbox import Outbox
 from penstock.engine.batch.packed import merged
-from penstock.engine.batch.program import Circling, Program, Range, Stage
+from penstock.engine.batch.program import CyclicStage, Program, Range, Stage
 from penstock.engine.batch.rows import ERROR, block
 from penstock.engine.batch.stage_log import StageLog, TopicsLog
 from penstock.engine.batch.task import BatchTask
@@ -46,8 +46,8 @@ _OF_THE_USER = (ConfigError, ProcessingError, SerdeError, TopologyError)
 """Errors that would occur again if Spark repeated the task."""
 
 
-def serve(packed: bytes, stage: Stage | Circling, batches: Iterator[Any], partition: int) -> Iterator[Any]:
-    """Run one task over its rows, or all tasks of a circle. Yield their output, as rows of ``RESULT``."""
+def serve(packed: bytes, stage: Stage | CyclicStage, batches: Iterator[Any], partition: int) -> Iterator[Any]:
+    """Run one task over its rows, or all tasks of a cycle. Yield their output, as rows of ``RESULT``."""
     with ExitStack() as stack:
         folder = stack.enter_context(_folder(partition))
         try:
@@ -77,15 +77,15 @@ def _folder(partition: int) -> Any:
 
 def run(
     program: Program,
-    stage: Stage | Circling,
+    stage: Stage | CyclicStage,
     batches: Iterator[Any],
     partition: int,
     folder: Path,
     stack: ExitStack,
 ) -> Iterator[Any]:
-    """Run one task, or a circle, with a folder for files and a stack for resources."""
-    if isinstance(stage, Circling):
-        return CircleRun(program, stage, folder, stack).over(batches)
+    """Run one task, or a cycle, with a folder for files and a stack for resources."""
+    if isinstance(stage, CyclicStage):
+        return CycleRun(program, stage, folder, stack).over(batches)
     return TaskRun(program, stage, partition, folder, stack).over(batches)
 
 

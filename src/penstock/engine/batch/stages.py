@@ -19,7 +19,7 @@ from penstock.engine.batch.arguments import Source
 from penstock.engine.batch.feed import RowsOf
 from penstock.engine.batch.packed import AS_ROWS, BLOCK, as_rows
 from penstock.engine.batch.planning import Plan
-from penstock.engine.batch.program import Circling, Stage
+from penstock.engine.batch.program import CyclicStage, Stage
 from penstock.engine.batch.result import BatchResult, told_in
 from penstock.engine.batch.rows import ENDED, ERROR, FIGURES, IN_SPARK, SORTED_BY
 from penstock.engine.batch.stage import serve
@@ -99,10 +99,10 @@ class SparkStages:
     # --- one stage -----------------------------------------------------------------------------------------------
 
     def _stage(self, group: tuple[SubTopology, ...], packed: bytes) -> Any:
-        """Return the output of a sub-topology, or of several that form a circle."""
+        """Return the output of a sub-topology, or of several that form a cycle."""
         tasks = max(self._plan.layout.tasks[sub.id] for sub in group)
-        is_circle = self._plan.layout.circle_of(group[0].id) is not None
-        stage: Stage | Circling = self._plan.circling(group) if is_circle else self._plan.stage(group[0])
+        is_cycle = self._plan.layout.cycle_of(group[0].id) is not None
+        stage: Stage | CyclicStage = self._plan.cyclic(group) if is_cycle else self._plan.stage(group[0])
 
         def run(batches: Iterator[Any]) -> Iterator[Any]:
             from pyspark import TaskContext
@@ -112,9 +112,9 @@ class SparkStages:
                 pass
 
         _log.info("batch: sub-topology %s, %d tasks", stage.name, tasks)
-        if isinstance(stage, Circling):
-            rows_of_all = [self._of_circle(sub, one) for sub, one in zip(group, stage.stages, strict=True)]
-            return self._circle(reduce(_union, rows_of_all), stage.inputs).mapInArrow(run, IN_SPARK)
+        if isinstance(stage, CyclicStage):
+            rows_of_all = [self._of_cycle(sub, one) for sub, one in zip(group, stage.stages, strict=True)]
+            return self._cycle(reduce(_union, rows_of_all), stage.inputs).mapInArrow(run, IN_SPARK)
         if stage.inputs:
             rows = self._packed(stage, tasks) if stage.is_packed else self._sorted(group[0], stage.inputs, tasks)
             return rows.mapInArrow(run, IN_SPARK)
@@ -136,13 +136,13 @@ class SparkStages:
         order = [name for name in SORTED_BY if name in columns]
         return exchange.moved(frame, tasks).sortWithinPartitions(*order).select(*columns)
 
-    def _of_circle(self, sub: SubTopology, stage: Stage) -> Any:
-        """Return the rows for one sub-topology of a circle."""
+    def _of_cycle(self, sub: SubTopology, stage: Stage) -> Any:
+        """Return the rows for one sub-topology of a cycle."""
         tasks, causes = self._plan.layout.tasks[sub.id], self._plan.tells_causes(sub)
         return reduce(_union, (self._rows(one, 1 if one.is_global else tasks, causes) for one in stage.inputs))
 
-    def _circle(self, frame: Any, inputs: Sequence[RowsOf]) -> Any:
-        """Return the rows of all tasks of a circle, in one Spark partition and in order of their topics."""
+    def _cycle(self, frame: Any, inputs: Sequence[RowsOf]) -> Any:
+        """Return the rows of all tasks of a cycle, in one Spark partition and in order of their topics."""
         names = ("input", "partition", *(name for name in SORTED_BY if name != "input"))
         order = [f.col(name) for name in names if name in frame.columns]
         moved = frame.repartition(1).sortWithinPartitions(*order, *self._places(inputs))

@@ -117,7 +117,7 @@ class BatchTask(Task):
         return any(isinstance(one, KeyValueStore) and one.shows_committed for one in self.state.stores.values())
 
     def _write_delta(self, commit: int, attempt: str) -> FileRef | None:
-        is_all = self.has_ended or bool(self._circle.topics)  # a circle is at its end when nothing more comes
+        is_all = self.has_ended or bool(self._cycle.topics)  # a cycle is at its end when nothing more comes
         return super()._write_delta(commit, attempt) if self.keeps_changes and is_all else None
 
     def done(self, work: TaskWork, commit: int, attempt: str, outlets: Outlets, left: Left, records: int) -> TaskDone:

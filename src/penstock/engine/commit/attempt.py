@@ -17,7 +17,7 @@ import msgspec
 from penstock.engine.commit.opening import Ends, Opened
 from penstock.engine.commit.rounds import Rounds
 from penstock.engine.commit.topics import skipped_records
-from penstock.engine.shared.circles import Circle
+from penstock.engine.shared.cycles import Cycle
 from penstock.engine.shared.exchange import LATEST, ExchangeRef
 from penstock.engine.shared.layout import TaskId, TaskPlaces
 from penstock.engine.shared.manifest import Manifest, TaskEntry
@@ -48,7 +48,7 @@ class Attempt:
         ends: the offsets up to which to read, at most.
         advances: the tasks whose time advances without records.
         now: the wall clock in ms that decides which of them are due.
-        most: how many records some tasks and circles may take, whose stores have no room for the writes of more.
+        most: how many records some tasks and cycles may take, whose stores have no room for the writes of more.
     """
 
     def __init__(
@@ -107,16 +107,16 @@ class Attempt:
         layout = self._layout
         for number, stage in enumerate(layout.stages):
             label = f"stage {number + 1} of {len(layout.stages)}"
-            circle = layout.circle_of(stage[0].id)
-            if circle is not None:
-                self.go_around(circle, label)
+            cycle = layout.cycle_of(stage[0].id)
+            if cycle is not None:
+                self.go_around(cycle, label)
             elif works := [work for sub in stage for work in self.works(sub)]:
                 self.take(works, self.order(works, label))
         return bool(self._done)
 
-    def go_around(self, circle: Circle, label: str) -> None:
-        """Run the rounds of a circle."""
-        Rounds(self, circle, label).run()
+    def go_around(self, cycle: Cycle, label: str) -> None:
+        """Run the rounds of a cycle."""
+        Rounds(self, cycle, label).run()
 
     def _where_tasks_are(self) -> dict[str, TaskEntry]:
         """Return the entries of all tasks, advanced past records that are gone and need not be read."""
@@ -163,10 +163,10 @@ class Attempt:
                 works.append(work)
         return works
 
-    # --- for circles ---------------------------------------------------------------------------------------------
+    # --- for cycles ---------------------------------------------------------------------------------------------
 
     def work_of(self, task: str) -> TaskWork:
-        """Return the work of a task that reads only records that come back around its circle."""
+        """Return the work of a task that reads only records that come back around its cycle."""
         return TaskWork(task, self._entries[task])
 
     def take_waiting(self, subs: Iterable[SubTopology], topics: frozenset[str]) -> Waiting:
@@ -181,12 +181,12 @@ class Attempt:
                 self._waiting.pop(task, None)
         return found
 
-    def may_come(self, circle: Circle, begun: Container[str]) -> list[tuple[int, TaskId]]:
-        """Return the places before which records may still enter a circle.
+    def may_come(self, cycle: Cycle, begun: Container[str]) -> list[tuple[int, TaskId]]:
+        """Return the places before which records may still enter a cycle.
 
-        Only tasks that have not begun to read the circle in this commit count. Tasks that wait for a topic do not.
+        Only tasks that have not begun to read the cycle in this commit count. Tasks that wait for a topic do not.
         """
-        places = (place for sub in circle.subs for place in self._alignment.may_come(sub, self._done))
+        places = (place for sub in cycle.subs for place in self._alignment.may_come(sub, self._done))
         return [place for place in places if str(place[1]) not in begun and str(place[1]) not in self._idle]
 
     def is_of_this(self, file: str) -> bool:

@@ -283,8 +283,8 @@ class Coordinator:
         return self.step({}, advances, attempts) if advances else None
 
     def works_in_parts(self) -> bool:
-        """Return whether attempts can work part by part: where no sub-topologies send to each other in a circle."""
-        return not self.layout.circles
+        """Return whether attempts can work part by part: where no sub-topologies send to each other in a cycle."""
+        return not self.layout.cycles
 
     def more(self, attempt: AttemptInParts, ends: Ends) -> More | None:
         """Return what an attempt can do now, before its commit is due; None if nothing has come and nothing is due."""
@@ -304,7 +304,7 @@ class Coordinator:
         for stage in self.layout.stages:
             of_stage = [(sub, task) for sub in stage for task in self.layout.tasks_of(sub)]
             at_end = [(sub, task) for sub, task in of_stage if self._has_read(task, ends, positions)]
-            for sub in stage:  # tasks of a circle send to each other
+            for sub in stage:  # tasks of a cycle send to each other
                 if sum(one is sub for one, _ in at_end) < self.layout.tasks[sub.id]:
                     behind.update(sub.sink_topics)
             for sub, task in at_end:

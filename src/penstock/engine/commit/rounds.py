@@ -1,8 +1,8 @@
-"""A circle of sub-topologies within a commit, round by round: no record overtakes one still going around.
+"""A cycle of sub-topologies within a commit, round by round: no record overtakes one still going around.
 
-A record that is sent around the circle comes back to the tasks that read such records. Live, it is back before the next
+A record that is sent around the cycle comes back to the tasks that read such records. Live, it is back before the next
 record arrives. In a backlog it must be back before the next record is processed, or it would be late. So the tasks of a
-circle read a stretch of input and then wait for each other. In each lap the records they sent go to the tasks that read
+cycle read a stretch of input and then wait for each other. In each lap the records they sent go to the tasks that read
 them, until none is left; then they read the next stretch. All tasks read up to the same place, so no task is ahead of
 the results of another task's records.
 
@@ -10,7 +10,7 @@ the results of another task's records.
     task 0_1 reads     15     30         and joins it with its value at 20: 15, not 30
 
 A stretch is as long as the chunk a task processes at once. That determines how often the tasks wait, not the number of
-records: within a chunk each step sees the same state as record by record (``circles.py`` says in which lap a step has
+records: within a chunk each step sees the same state as record by record (``cycles.py`` says in which lap a step has
 its turn). Where that is impossible, a stretch is one record.
 
 Rounds stay within one attempt: they store nothing durable, and files written between laps are removed at the end.
@@ -25,7 +25,7 @@ from typing import Protocol
 
 import msgspec
 
-from penstock.engine.shared.circles import Circle
+from penstock.engine.shared.cycles import Cycle
 from penstock.engine.shared.exchange import ExchangeRef
 from penstock.engine.shared.first_writes import records_at_first
 from penstock.engine.shared.layout import TaskId
@@ -50,7 +50,7 @@ _MOST_ROOTS = 1 << 18
 """Approximate number of roots available for each clock."""
 
 
-class CircleAttempt(Protocol):
+class CycleAttempt(Protocol):
     """The attempt that rounds are part of, live or in a batch."""
 
     @property
@@ -58,7 +58,7 @@ class CircleAttempt(Protocol):
 
     @property
     def most(self) -> Mapping[str, int]:
-        """How many records may enter some circles, by name, where stores have no room for the writes of more."""
+        """How many records may enter some cycles, by name, where stores have no room for the writes of more."""
 
     def take_waiting(self, subs: Iterable[SubTopology], topics: frozenset[str]) -> dict[str, Refs]:
         """Remove and return the records that wait for tasks of these sub-topologies in these topics, by task."""
@@ -67,10 +67,10 @@ class CircleAttempt(Protocol):
         """Return the work of a sub-topology's tasks, only of tasks that have something to do."""
 
     def work_of(self, task: str) -> TaskWork:
-        """Return the work of a task that reads only records that come back around its circle."""
+        """Return the work of a task that reads only records that come back around its cycle."""
 
-    def may_come(self, circle: Circle, begun: Container[str]) -> list[Place]:
-        """Return the places before which records may still enter a circle, for tasks that have not begun to read it."""
+    def may_come(self, cycle: Cycle, begun: Container[str]) -> list[Place]:
+        """Return the places before which records may still enter a cycle, for tasks that have not begun to read it."""
 
     def order(self, works: list[TaskWork], label: str) -> dict[str, TaskDone]:
         """Run the work of some tasks. Return the results by task."""
@@ -82,19 +82,19 @@ class CircleAttempt(Protocol):
         """Remove files that are no longer needed."""
 
 
-def name_of(circle: Circle) -> str:
-    """Return the name under which an attempt knows how many records may enter a circle."""
-    return f"circle of {circle.subs[0].id}"
+def name_of(cycle: Cycle) -> str:
+    """Return the name under which an attempt knows how many records may enter a cycle."""
+    return f"cycle of {cycle.subs[0].id}"
 
 
 class Rounds:
-    """The rounds of one circle in one attempt."""
+    """The rounds of one cycle in one attempt."""
 
-    def __init__(self, attempt: CircleAttempt, circle: Circle, label: str):
+    def __init__(self, attempt: CycleAttempt, cycle: Cycle, label: str):
         self._attempt = attempt
-        self._circle = circle
+        self._cycle = cycle
         self._label = label
-        self._readers = {topic: sub.id for sub in circle.subs for topic in sub.source_topics}
+        self._readers = {topic: sub.id for sub in cycle.subs for topic in sub.source_topics}
         self._works: dict[str, TaskWork] = {}
         """The work of the tasks that take part."""
         self._at: dict[str, LapDone] = {}
@@ -102,17 +102,17 @@ class Rounds:
         self._at_hand: dict[str, int] = {}
         """Most records each task prepares for the next round."""
         self._limits: list[Place] = []
-        """Places before which records may still enter the circle in later commits."""
+        """Places before which records may still enter the cycle in later commits."""
         self._coming: dict[str, Refs] = {}
         """Records on their way, by the task that reads them."""
         self._next_root = FIRST_ROOT
-        self._looks = 1 if circle.lap is None else _FIRST_RECORDS
-        self._name = name_of(circle)
+        self._looks = 1 if cycle.lap is None else _FIRST_RECORDS
+        self._name = name_of(cycle)
         most = attempt.most.get(self._name, sys.maxsize)
         self._may_pass = most == 0
         """Whether tasks may pass limits, because fewer records cannot enter."""
         self._most = max(most, 1)
-        """How many records may enter the circle in this attempt."""
+        """How many records may enter the cycle in this attempt."""
         self._entered = 0
         """How many have, in the rounds before."""
         self._entering = 0
@@ -120,19 +120,19 @@ class Rounds:
 
     def run(self) -> None:
         """Run rounds until this commit's input is read, or a task has taken as much as it may."""
-        subs = self._circle.subs
-        self._coming = self._attempt.take_waiting(subs, self._circle.topics)
+        subs = self._cycle.subs
+        self._coming = self._attempt.take_waiting(subs, self._cycle.topics)
         self._works = {work.task: work for sub in subs for work in self._attempt.works(sub)}
         if not self._works and not self._coming:
             return
-        self._limits = self._attempt.may_come(self._circle, self._works)
+        self._limits = self._attempt.may_come(self._cycle, self._works)
         self._look_for(self._looks)
         waited = {ref.file.name for topics in self._coming.values() for refs in topics.values() for ref in refs}
         self._lap({task: Lap() for task in self._works})
         self._let_come_back(waited)
         self._fit()
         while (stretch := self._stretch()) is not None:
-            if self._circle.lap is None:
+            if self._cycle.lap is None:
                 first = min(self._heads())[1]
                 self._lap({str(first): Lap(takes=True)})
                 self._let_come_back()
@@ -169,7 +169,7 @@ class Rounds:
 
     def _round(self, stretch: Stretch) -> None:
         """Read a stretch, and process all records that result from it."""
-        last = self._circle.last_lap
+        last = self._cycle.last_lap
         room = float(_GROWTH)
         looked = max(self._at_hand[task] for task in stretch.places)
         self._entering = sum(self._at_hand[task] for task in stretch.places)
@@ -196,10 +196,10 @@ class Rounds:
         return min(settings.chunk_records / max(records, 1), settings.chunk_bytes / max(nbytes, 1))
 
     def _room(self) -> int:
-        """Return how many records may enter the circle at once, by the limits of uncommitted writes."""
+        """Return how many records may enter the cycle at once, by the limits of uncommitted writes."""
         room = min([self._most - self._entered, *(at.room for at in self._at.values())])
         # Nothing is known yet of what records make where none have come.
-        if {TaskId.parse(task).sub for task in self._at} != {sub.id for sub in self._circle.subs}:
+        if {TaskId.parse(task).sub for task in self._at} != {sub.id for sub in self._cycle.subs}:
             return min(room, records_at_first(self._attempt.settings))
         return room
 
@@ -207,7 +207,7 @@ class Rounds:
         """Have tasks prepare no more records for the next round than the stores of all tasks have room for."""
         takers = [str(task) for _, task in self._heads()]
         room = self._room() if takers else 0
-        if self._circle.lap is not None and sum(self._at_hand[task] for task in takers) > max(room, len(takers)):
+        if self._cycle.lap is not None and sum(self._at_hand[task] for task in takers) > max(room, len(takers)):
             self._look_for(room // len(takers))
             self._lap({task: Lap() for task in takers})
 
@@ -215,7 +215,7 @@ class Rounds:
         """Return the records on their way to steps that have their turn in a lap."""
         due: dict[str, Refs] = {}
         for task, topics in list(self._coming.items()):
-            mine = {topic: topics.pop(topic) for topic in list(topics) if self._circle.turn[topic] == lap}
+            mine = {topic: topics.pop(topic) for topic in list(topics) if self._cycle.turn[topic] == lap}
             due |= {task: mine} if mine else {}
             if not topics:
                 del self._coming[task]

@@ -1,4 +1,4 @@
-"""An attempt at a commit whose stages are jobs of Spark: one job a stage, and one for a circle."""
+"""An attempt at a commit whose stages are jobs of Spark: one job a stage, and one for a cycle."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import msgspec
 
 from penstock.engine.commit.attempt import Attempt
 from penstock.engine.commit.rounds import name_of
-from penstock.engine.micro_batches.orders import CircleWork
+from penstock.engine.micro_batches.orders import CycleWork
 from penstock.engine.micro_batches.runner import MicroBatches
-from penstock.engine.shared.circles import Circle
+from penstock.engine.shared.cycles import Cycle
 from penstock.engine.shared.manifest import Manifest
 from penstock.engine.shared.runner import TooManyWritesError
 
@@ -20,18 +20,18 @@ class MicroBatchAttempt(Attempt):
 
     _runner: MicroBatches
 
-    def go_around(self, circle: Circle, label: str) -> None:
-        """Have one Spark task run all rounds of a circle."""
-        waiting = self.take_waiting(circle.subs, circle.topics)
-        works = [work for sub in circle.subs for work in self.works(sub)]
+    def go_around(self, cycle: Cycle, label: str) -> None:
+        """Have one Spark task run all rounds of a cycle."""
+        waiting = self.take_waiting(cycle.subs, cycle.topics)
+        works = [work for sub in cycle.subs for work in self.works(sub)]
         if not works and not waiting:
             return
-        entries = {task.name: self._entries[task.name] for sub in circle.subs for task in self._layout.tasks_of(sub)}
-        limits = [(clock, str(task)) for clock, task in self.may_come(circle, {work.task for work in works})]
-        name = name_of(circle)
+        entries = {task.name: self._entries[task.name] for sub in cycle.subs for task in self._layout.tasks_of(sub)}
+        limits = [(clock, str(task)) for clock, task in self.may_come(cycle, {work.task for work in works})]
+        name = name_of(cycle)
         is_more = bool(self._before.waiting or self._waiting)
-        given = CircleWork(
-            circle.subs[0].id,
+        given = CycleWork(
+            cycle.subs[0].id,
             label,
             waiting,
             works,
@@ -40,7 +40,7 @@ class MicroBatchAttempt(Attempt):
             is_more,
             {name: self.most[name]} if name in self.most else {},
         )
-        did, done = self._runner.run_circle(self.stage_of([]), given, self.labelled(label))
+        did, done = self._runner.run_cycle(self.stage_of([]), given, self.labelled(label))
         try:
             self.take(did, self.checked(did, {one.task: one for one in done}))
         except TooManyWritesError as error:

@@ -10,8 +10,8 @@ from penstock.engine.shared.work import StageWork, TaskDone, TaskWork
 from penstock.state.restoring import RestoreStep
 
 
-class CircleWork(msgspec.Struct, frozen=True):
-    """The work of a circle in one attempt: one Spark task runs all of its tasks, because they wait for each other."""
+class CycleWork(msgspec.Struct, frozen=True):
+    """The work of a cycle in one attempt: one Spark task runs all of its tasks, because they wait for each other."""
 
     sub: int
     """One of its sub-topologies."""
@@ -33,14 +33,14 @@ class Order(msgspec.Struct, frozen=True, omit_defaults=True):
     """The work of one Spark task."""
 
     stage: StageWork
-    circle: CircleWork | None = None
+    cycle: CycleWork | None = None
 
     @property
     def tasks(self) -> list[TaskWork]:
         """The work of the tasks that may take part."""
-        if self.circle is None:
+        if self.cycle is None:
             return self.stage.tasks
-        return [TaskWork(task, entry) for task, entry in self.circle.entries.items()]
+        return [TaskWork(task, entry) for task, entry in self.cycle.entries.items()]
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):

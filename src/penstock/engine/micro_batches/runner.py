@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from penstock.engine.micro_batches.orders import Answer, CircleWork, Order
+from penstock.engine.micro_batches.orders import Answer, CycleWork, Order
 from penstock.engine.operate.restores import Restores
 from penstock.engine.shared.places import slot_of
 from penstock.engine.shared.runner import LostWorkError, StageRunner
@@ -58,9 +58,9 @@ class MicroBatches(StageRunner):
         orders = [Order(msgspec.structs.replace(stage, tasks=works)) for works in shares.values()]
         return [done for answer in self._answers(orders, label) for done in answer.done]
 
-    def run_circle(self, stage: StageWork, circle: CircleWork, label: str) -> tuple[list[TaskWork], list[TaskDone]]:
-        """Run all rounds of a circle. Return the work that was done, and its results."""
-        [answer] = self._answers([Order(stage, circle)], label)
+    def run_cycle(self, stage: StageWork, cycle: CycleWork, label: str) -> tuple[list[TaskWork], list[TaskDone]]:
+        """Run all rounds of a cycle. Return the work that was done, and its results."""
+        [answer] = self._answers([Order(stage, cycle)], label)
         return answer.works, answer.done
 
     def _answers(self, orders: Sequence[Order], label: str) -> list[Answer]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.engine.micro_batches.circle import CircleRun
+from penstock.engine.micro_batches.cycle import CycleRun
 from penstock.engine.micro_batches.orders import Answer, Order
 from penstock.engine.shared.work import TaskDone, TaskWork
 from penstock.engine.shipping.shipping import loads
@@ -55,10 +55,10 @@ def serve(packed: Callable[[], bytes], key: str, order: bytes) -> bytes:
             host = _host(program, given, stack)
             host.on_restore = restores.append
             stage = msgspec.structs.replace(given.stage, attempt=attempt)
-            if given.circle is None:
+            if given.cycle is None:
                 done = host.run(stage)
             else:
-                works, done = CircleRun(program, host, stage, given.circle).run()
+                works, done = CycleRun(program, host, stage, given.cycle).run()
             crash_point("before-answer")
     except (ConfigError, StoreError) as error:  # the next attempt would fail the same way
         works, done = given.tasks, _failed(given, error)

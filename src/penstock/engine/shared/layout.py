@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from penstock.engine.shared.circles import Circle, circles_of
+from penstock.engine.shared.cycles import Cycle, cycles_of
 from penstock.engine.shared.meetings import NO_MEETINGS, Meetings, meetings_of
 from penstock.log.base import Log
 from penstock.plan import nodes
@@ -54,8 +54,8 @@ class Layout:
         partitions: the partition counts of all topics the topology reads or writes.
         tasks: the number of tasks of each sub-topology.
         stages: the sub-topologies in the order in which they run in a commit. Those of one stage are independent of
-            each other, or form a circle.
-        circles: sub-topologies that send to each other.
+            each other, or form a cycle.
+        cycles: sub-topologies that send to each other.
         meetings: sub-topologies that receive results of one record through several topics.
     """
 
@@ -63,7 +63,7 @@ class Layout:
     tasks: dict[int, int]
     stages: tuple[tuple[SubTopology, ...], ...]
     application_id: str = ""
-    circles: tuple[Circle, ...] = ()
+    cycles: tuple[Cycle, ...] = ()
     meetings: Meetings = NO_MEETINGS
     _known: dict[int, tuple[TaskPlaces, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -77,9 +77,9 @@ class Layout:
             found = self._known[sub.id] = tuple(self._origins_of(sub, task) for task in self.task_ids(sub))
         return found
 
-    def circle_of(self, sub: int) -> Circle | None:
-        """Return the circle that a sub-topology is part of, if any."""
-        return next((circle for circle in self.circles if any(one.id == sub for one in circle.subs)), None)
+    def cycle_of(self, sub: int) -> Cycle | None:
+        """Return the cycle that a sub-topology is part of, if any."""
+        return next((cycle for cycle in self.cycles if any(one.id == sub for one in cycle.subs)), None)
 
     def task_ids(self, sub: SubTopology) -> list[TaskId]:
         return [TaskId(sub.id, partition) for partition in range(self.tasks[sub.id])]
@@ -107,13 +107,13 @@ def layout_of(topology: Topology, log: Log, application_id: str = "") -> Layout:
     writers = {t: [s for s in topology.sub_topologies if t in s.sink_topics] for t in internal}
     waiting = [sub for sub in topology.sub_topologies if not sub.is_global]
     tasks: dict[int, int] = {}
-    circles = circles_of(tuple(waiting), topology.internal_topics, topology.facts)
+    cycles = cycles_of(tuple(waiting), topology.internal_topics, topology.facts)
     meetings = meetings_of(
-        tuple(waiting), topology.internal_topics, frozenset[str]().union(*(one.topics for one in circles))
+        tuple(waiting), topology.internal_topics, frozenset[str]().union(*(one.topics for one in cycles))
     )
-    stages = _stages(waiting, circles, writers)
+    stages = _stages(waiting, cycles, writers)
     while waiting:
-        # a circle of repartition topics is cut open at its first sub-topology
+        # a cycle of repartition topics is cut open at its first sub-topology
         stage = [sub for sub in waiting if _is_ready(sub, writers, tasks)] or waiting[:1]
         for topic, node in internal.items():
             if topic not in partitions and any(topic in sub.source_topics for sub in stage):
@@ -132,15 +132,15 @@ def layout_of(topology: Topology, log: Log, application_id: str = "") -> Layout:
     for topic in topology.sink_topics:
         if topic not in partitions and log.exists(topic):
             partitions[topic] = log.topic(topic).partitions
-    return Layout(partitions, tasks, stages, application_id, circles, meetings)
+    return Layout(partitions, tasks, stages, application_id, cycles, meetings)
 
 
 def _stages(
-    subs: list[SubTopology], circles: tuple[Circle, ...], writers: dict[str, list[SubTopology]]
+    subs: list[SubTopology], cycles: tuple[Cycle, ...], writers: dict[str, list[SubTopology]]
 ) -> tuple[tuple[SubTopology, ...], ...]:
-    """Return the sub-topologies in the order in which they run: each after its senders, a circle as one stage."""
-    circle_of = {sub.id: circle.subs for circle in circles for sub in circle.subs}
-    waiting = list(dict.fromkeys(circle_of.get(sub.id, (sub,)) for sub in subs))
+    """Return the sub-topologies in the order in which they run: each after its senders, a cycle as one stage."""
+    cycle_of = {sub.id: cycle.subs for cycle in cycles for sub in cycle.subs}
+    waiting = list(dict.fromkeys(cycle_of.get(sub.id, (sub,)) for sub in subs))
     stages: list[tuple[SubTopology, ...]] = []
     done: set[int] = set()
     while waiting:
@@ -154,9 +154,9 @@ def _stages(
                 for writer in writers.get(topic, [])
             )
         ]
-        alone = [group[0] for group in ready if group[0].id not in circle_of]
+        alone = [group[0] for group in ready if group[0].id not in cycle_of]
         stages += [tuple(alone)] if alone else []
-        stages += [group for group in ready if group[0].id in circle_of]
+        stages += [group for group in ready if group[0].id in cycle_of]
         done |= {sub.id for group in ready for sub in group}
         waiting = [group for group in waiting if group not in ready]
     return tuple(stages)

@@ -57,7 +57,7 @@ def meetings_of(subs: tuple[SubTopology, ...], internal: frozenset[str], around:
 
     Args:
         internal: the repartition topics.
-        around: the topics that lead around circles, which have an order of their own (``stretch.py``).
+        around: the topics that lead around cycles, which have an order of their own (``stretch.py``).
     """
     above = {sub.id: subs_above(sub, subs, internal) for sub in subs}
     writers = {topic: [sub for sub in subs if topic in sub.sink_topics] for topic in internal}

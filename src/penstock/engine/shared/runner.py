@@ -47,7 +47,7 @@ class TooManyWritesError(Exception):
     """Records made more uncommitted writes than the stores of their tasks may hold; the attempt has to be repeated.
 
     Attributes:
-        most: how many records may be taken then, by task, or by the circle that they enter; 0 for as few as possible.
+        most: how many records may be taken then, by task, or by the cycle that they enter; 0 for as few as possible.
     """
 
     def __init__(self, most: dict[str, int]):

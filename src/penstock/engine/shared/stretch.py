@@ -1,6 +1,6 @@
-"""Stretches: how far the tasks of a circle read before they wait for each other, and how their records are numbered.
+"""Stretches: how far the tasks of a cycle read before they wait for each other, and how their records are numbered.
 
-All results of a record go around the circle under the number of that record, its *root*. Roots are ordered by time, and
+All results of a record go around the cycle under the number of that record, its *root*. Roots are ordered by time, and
 at equal times by task, whichever task they come from. So each task knows where results that come back belong among the
 records it has read itself.
 """
@@ -24,7 +24,7 @@ _ROOM = 1 << _ROOM_BITS
 
 
 class Stretch(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The input that the tasks of a circle read in one round: the place to stop at, and the numbers of the roots."""
+    """The input that the tasks of a cycle read in one round: the place to stop at, and the numbers of the roots."""
 
     first: int
     """The lowest root."""

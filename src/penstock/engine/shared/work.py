@@ -17,14 +17,14 @@ from penstock.storage.base import FileRef
 
 
 class Lap(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The work of a circle's task until it waits for the others."""
+    """The work of a cycle's task until it waits for the others."""
 
     number: int | None = None
     """The lap up to which steps have their turn; None if records go around one by one."""
     stretch: Stretch | None = None
     """The round that this is part of."""
     takes: bool = False
-    """Whether to take records that enter the circle: those that the last lap prepared."""
+    """Whether to take records that enter the cycle: those that the last lap prepared."""
     comes_back: dict[str, list[ExchangeRef]] = {}
     """The records that have come around, by topic."""
     looks: int = 1
@@ -32,24 +32,24 @@ class Lap(msgspec.Struct, frozen=True, omit_defaults=True):
     may_pass: bool = False
     """Whether stores may hold more uncommitted writes than their limits say, because fewer records cannot enter."""
     roots: int = 0
-    """In a round behind its first lap, how many records entered the circle in it."""
+    """In a round behind its first lap, how many records entered the cycle in it."""
     ends: bool = False
     """Whether the task is done for this commit."""
 
 
 class LapDone(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The progress of a circle's task."""
+    """The progress of a cycle's task."""
 
     head: int | None = None
-    """The clock of the next record that it may take from outside the circle; None if it has none."""
+    """The clock of the next record that it may take from outside the cycle; None if it has none."""
     until: int | None = None
     """The clock up to which the prepared records reach, if more may follow them."""
     is_full: bool = False
     """Whether it has taken as much as it may in one commit."""
     taken: int = 0
-    """How many records it took from outside the circle."""
+    """How many records it took from outside the cycle."""
     room: int = 1
-    """How many records may enter the circle in the next round, for the stores of this task."""
+    """How many records may enter the cycle in the next round, for the stores of this task."""
 
 
 class TaskWork(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -75,7 +75,7 @@ class TaskWork(msgspec.Struct, frozen=True, omit_defaults=True):
     more_is_waiting: bool = False
     """Whether records that belong before the end are still on their way from other tasks."""
     lap: Lap | None = None
-    """For a task of a circle, the next lap. All other fields are sent with the first lap only."""
+    """For a task of a cycle, the next lap. All other fields are sent with the first lap only."""
     begins: bool = True
     """Whether this is its first work in the attempt."""
     part: int = 0

@@ -94,7 +94,7 @@ class Chunks:
         self._sources = 1 + max((n for n, step in enumerate(self._steps) if step.part.kind == "source"), default=-1)
         self._groups = wiring.groups
         self.way: _Way | None = None
-        """The chunk that goes around a circle and has not passed all steps yet."""
+        """The chunk that goes around a cycle and has not passed all steps yet."""
 
     def take(self, inputs: Inputs, own: Own, write: Write) -> None:
         """Run a chunk through all steps, with the records that steps send on their own."""
@@ -105,7 +105,7 @@ class Chunks:
         write(way.outputs)
 
     def lap(self, inputs: Inputs, own: Own, until: int, is_last: bool) -> Outputs:
-        """Run a chunk that goes around a circle up to step number `until`. Return what has reached the sinks.
+        """Run a chunk that goes around a cycle up to step number `until`. Return what has reached the sinks.
 
         Args:
             inputs: the records that have come by now, for sources whose turn comes before that step.

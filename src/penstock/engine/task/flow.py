@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from penstock.columns.batch import Batch
-from penstock.engine.shared.circles import NO_CIRCLE, Circle
+from penstock.engine.shared.cycles import NO_CYCLE, Cycle
 from penstock.engine.task.chunks import Chunks
 from penstock.engine.task.depth_first import DepthFirst
 from penstock.engine.task.runs import runs
@@ -33,7 +33,7 @@ class Flow:
 
     Args:
         is_first: whether it is the first task of its sub-topology, which counts the drops of global tables.
-        circle: the circle that the sub-topology is part of.
+        cycle: the cycle that the sub-topology is part of.
     """
 
     def __init__(
@@ -44,9 +44,9 @@ class Flow:
         context: Context,
         caching: bool,
         is_first: bool = True,
-        circle: Circle = NO_CIRCLE,
+        cycle: Cycle = NO_CYCLE,
     ):
-        self._circle = circle
+        self._cycle = cycle
         self._state = state
         self._context = context
         context.facts = replace(
@@ -57,7 +57,7 @@ class Flow:
             joined_completely=frozenset(topology.facts.looked_up_as_of & topology.facts.joined_completely),
         )
         elsewhere = {part.name for part in sub.global_parts} - (sub.counted if is_first else set())
-        wiring = wire(topology, sub, circle, state, context, elsewhere, caching)
+        wiring = wire(topology, sub, cycle, state, context, elsewhere, caching)
         self._steps, self._hosted = wiring.steps, wiring.hosted
         self._sharing = wiring.sharing
         self.watching: Callable[[str, Batch], None] | None = None
@@ -118,25 +118,25 @@ class Flow:
 
     @property
     def is_on_its_way(self) -> bool:
-        """Whether a chunk goes around a circle and has not passed all steps yet."""
+        """Whether a chunk goes around a cycle and has not passed all steps yet."""
         return self._chunks.way is not None
 
     def lap(self, inputs: Inputs, number: int) -> Outputs:
-        """Run a chunk around a circle, up to the end of a lap.
+        """Run a chunk around a cycle, up to the end of a lap.
 
         Args:
             inputs: the records that have come by now, for sources that have their turn in this lap.
 
         Returns:
-            the records that continue around the circle; after the last lap also all other output.
+            the records that continue around the cycle; after the last lap also all other output.
         """
-        is_last = number == self._circle.last_lap
+        is_last = number == self._cycle.last_lap
         until = sum(step.lap <= number for step in self._steps)
         outputs = self._chunks.lap(inputs, self._end_of_chunk, until, is_last)
         if is_last:
             return outputs
         sent = [step.part for step in self._steps if step.part.kind == "sink"]
-        names = {part.name for part in sent if self._circle.topics.intersection(part.topics)}
+        names = {part.name for part in sent if self._cycle.topics.intersection(part.topics)}
         return {name: outputs.pop(name) for name in names & outputs.keys()}
 
     # --- processors ----------------------------------------------------------------------------------------------

@@ -150,7 +150,7 @@ class TaskHost:
                         return TaskDone(work.task, is_lost=True, error="the task has lost what it had not committed")
                 elif task is None or not task.is_on_its_way(stage.attempt):
                     if work.lap is not None and not work.begins:
-                        return TaskDone(work.task, is_lost=True, error="the task no longer goes around its circle")
+                        return TaskDone(work.task, is_lost=True, error="the task no longer goes around its cycle")
                     task = self._task(work, stage.application)
                 assert task is not None
                 task.ordered_at = stage.now

@@ -1,4 +1,4 @@
-"""The work of a circle's task in an attempt at a commit, lap by lap.
+"""The work of a cycle's task in an attempt at a commit, lap by lap.
 
 Between its laps the task waits for the others, with its files open and, in the middle of a round, with a chunk on its
 way through the steps. Only the last lap of the attempt returns the task's part of the commit.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from penstock.engine.shared.circles import Circle
+from penstock.engine.shared.cycles import Cycle
 from penstock.engine.shared.exchange import LATEST, ExchangeRef
 from penstock.engine.shared.layout import TaskId
 from penstock.engine.shared.work import Lap, LapDone, TaskDone, TaskWork
@@ -26,14 +26,14 @@ class Laps:
     Args:
         exchanges: the records that wait in repartition topics when it begins.
         outlets: where results go.
-        storage: where records that come around the circle are.
+        storage: where records that come around the cycle are.
     """
 
     def __init__(
         self,
         attempt: str,
         work: TaskWork,
-        circle: Circle,
+        cycle: Cycle,
         exchanges: dict[str, MergedExchange],
         outlets: Outlets,
         reader: Reader,
@@ -50,10 +50,10 @@ class Laps:
         self._looked = 1
         """How many records it takes in the next round, at most."""
         self._taken = 0
-        """How many records it took from outside the circle in this round."""
+        """How many records it took from outside the cycle in this round."""
         inputs = reader.inputs
-        self._around = {one.topic: one for one in inputs if one.topic in circle.topics}
-        self._into = [one for one in inputs if one.topic not in circle.topics and not one.goes_first]
+        self._around = {one.topic: one for one in inputs if one.topic in cycle.topics}
+        self._into = [one for one in inputs if one.topic not in cycle.topics and not one.goes_first]
         self._first = [one for one in inputs if one.goes_first]
 
     def chunks(self, lap: Lap) -> Iterator[tuple[Chunk, int | None]]:
@@ -91,7 +91,7 @@ class Laps:
             self._reader.turn_to(self._come_back(lap.comes_back, chunked=False), comes_back=True)
 
     def _come_back(self, refs: dict[str, list[ExchangeRef]], chunked: bool = True) -> list[Input]:
-        """Return inputs with the records that came around the circle."""
+        """Return inputs with the records that came around the cycle."""
         limits = self._limits if chunked else (sys.maxsize, sys.maxsize)
         for topic, some in refs.items():
             one = self._around[topic]
@@ -113,7 +113,7 @@ class Laps:
         Args:
             is_on_its_way: whether a chunk goes around and has not passed all steps yet.
             is_full: whether the task wants the commit soon.
-            room: how many records may enter the circle in the next round.
+            room: how many records may enter the cycle in the next round.
         """
         head = until = None
         if not is_on_its_way:

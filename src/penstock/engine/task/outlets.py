@@ -50,7 +50,7 @@ class Outlets:
         attempt: part of the names of the files.
         reader: knows the input records that results come from.
         context: counts the records written.
-        circle: the repartition topics that lead around a circle; each lap finishes a file of them.
+        cycle: the repartition topics that lead around a cycle; each lap finishes a file of them.
         meeting: the repartition topics whose records carry causes.
     """
 
@@ -61,12 +61,12 @@ class Outlets:
         attempt: str,
         reader: Reader,
         context: Context,
-        circle: frozenset[str],
+        cycle: frozenset[str],
         meeting: frozenset[str],
     ):
         self._reader = reader
         self._meeting = meeting
-        self._circle = circle
+        self._cycle = cycle
         self._laps = 0
         self._context = context
         self._sinks = sinks
@@ -87,7 +87,7 @@ class Outlets:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self.gathering():
-            for topic in self._circle.intersection(self._exchanges):
+            for topic in self._cycle.intersection(self._exchanges):
                 self._stack.push(self._exchanges[topic])
             self._stack.__exit__(kind, error, trace)
         if kind is None:
@@ -95,13 +95,13 @@ class Outlets:
             self.exchange = {topic: writer.refs() for topic, writer in self._exchanges.items()}
 
     def end_lap(self) -> dict[str, list[ExchangeRef]]:
-        """Return the records written into the circle's topics since the last lap.
+        """Return the records written into the cycle's topics since the last lap.
 
         They are not needed after the commit, so their files need not be durable. Those written after the last lap must
         be.
         """
         found = {}
-        for topic in self._circle.intersection(self._exchanges):
+        for topic in self._cycle.intersection(self._exchanges):
             writer = self._exchanges.pop(topic)
             with passing():
                 writer.__exit__(None, None, None)
@@ -176,13 +176,13 @@ class Outlets:
         writer = self._exchanges.get(topic)
         if writer is None:
             task, name = str(self._places.task), self._name
-            if topic in self._circle:
+            if topic in self._cycle:
                 name = f"{name}-{self._laps}"
             writer = ExchangeWriter(self._places.storage, f"exchange/{name}-{topic}.arrow", task)
-            self._exchanges[topic] = writer if topic in self._circle else self._stack.enter_context(writer)
+            self._exchanges[topic] = writer if topic in self._cycle else self._stack.enter_context(writer)
         old = batch.old if isinstance(batch, Changes) else None
         reader, positions = self._reader, batch.position
-        clocks = reader.roots(positions) if topic in self._circle else reader.clocks(positions)
+        clocks = reader.roots(positions) if topic in self._cycle else reader.clocks(positions)
         writer.write(partition, batch, clocks, old, reader.causes(positions) if topic in self._meeting else None)
 
     def _writer(self, topic: str) -> SegmentWriter:

@@ -65,7 +65,7 @@ class Input:
     _waiting_bytes: int = 0
 
     def come_back(self, pieces: Iterator[Records]) -> None:
-        """Continue with the records that have come around a circle."""
+        """Continue with the records that have come around a cycle."""
         self.pieces, self.may_have_more, self.until, self._highest = pieces, True, LATEST, EARLIEST
 
     def fill(self, records: int, nbytes: int = sys.maxsize) -> None:
@@ -162,7 +162,7 @@ class Chunk:
 
 
 class Ahead(NamedTuple):
-    """The records that a task of a circle has ready."""
+    """The records that a task of a cycle has ready."""
 
     head: int | None
     """The clock of the next record that it may take; None if it has none."""
@@ -215,7 +215,7 @@ class Reader:
         """Positions that separate earlier reads from later ones, and how many pieces had been read at each."""
         self._read_by: list[int] = []
         self._stretches: list[Stretch] = []
-        """The stretches of a circle that were read."""
+        """The stretches of a cycle that were read."""
         self._of_round: IntArray = np.zeros(0, np.int64)
         """The positions of the records of the last stretch, ascending."""
         self._clocks: list[IntArray] = []
@@ -251,7 +251,7 @@ class Reader:
             records: how many records a chunk has at most.
             nbytes: how many bytes it has at most, or one record's.
             until: no record with a later clock is taken.
-            comes_back: whether these inputs have come around a circle.
+            comes_back: whether these inputs have come around a cycle.
         """
         self._active, self.chunk_records, self.chunk_bytes, self._until = inputs, records, nbytes, until
         self._comes_back = comes_back
@@ -336,7 +336,7 @@ class Reader:
         return found
 
     def roots(self, positions: IntArray) -> IntArray:
-        """Return the numbers that records at some positions pass around a circle: their roots, or outside of rounds
+        """Return the numbers that records at some positions pass around a cycle: their roots, or outside of rounds
         their clocks.
         """
         if not self._stretches:

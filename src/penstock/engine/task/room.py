@@ -187,7 +187,7 @@ class Room:
         return int(max(min(self._chunk_bytes, *(limit.nbytes() for limit in self._limits)), 1))
 
     def of_round(self) -> int:
-        """Return how many records may enter a circle in the next round."""
+        """Return how many records may enter a cycle in the next round."""
         if not self._has_stores:
             return sys.maxsize
         return int(max(min(sys.maxsize, *(limit.records() for limit in self._limits)), 1))

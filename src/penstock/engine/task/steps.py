@@ -46,7 +46,7 @@ class Step(NamedTuple):
     alone: tuple[int, ...]
     """The steps below it, if its results are merged with no others and so may be passed down in pieces."""
     lap: int
-    """The lap around a circle in which it has its turn."""
+    """The lap around a cycle in which it has its turn."""
 
 
 class Gathered(Collector):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from penstock.arrays import IntArray
 from penstock.columns.batch import Origins
-from penstock.engine.shared.circles import NO_CIRCLE
+from penstock.engine.shared.cycles import NO_CYCLE
 from penstock.engine.shared.exchange import ExchangeRef
 from penstock.engine.shared.last_read import check_last_read
 from penstock.engine.shared.layout import Layout, TaskId, global_place, topic_names
@@ -95,11 +95,11 @@ class Task:
         self.context.look = self._room.look
         caching = settings.statestore_cache_max_bytes > 0
         self.context.is_traced = settings.metrics_recording_level == "TRACE"
-        self._circle = layout.circle_of(id_.sub) or NO_CIRCLE
+        self._cycle = layout.cycle_of(id_.sub) or NO_CYCLE
         self._meetings = layout.meetings
         self._laps: Laps | None = None
-        """Its laps in the running attempt, if it is part of a circle."""
-        self.flow = Flow(topology, self.sub, self.state, self.context, caching, id_.partition == 0, self._circle)
+        """Its laps in the running attempt, if it is part of a cycle."""
+        self.flow = Flow(topology, self.sub, self.state, self.context, caching, id_.partition == 0, self._cycle)
         self.between_chunks: Callable[[], None] = lambda: None
         """Called after every chunk, when the state is consistent."""
         self.gathering: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -155,7 +155,7 @@ class Task:
         return self.done(work, commit, attempt, outlets, left, records)
 
     def is_on_its_way(self, attempt: str) -> bool:
-        """Return whether the task goes around a circle in an attempt, and has not finished."""
+        """Return whether the task goes around a cycle in an attempt, and has not finished."""
         return self._laps is not None and self._laps.attempt == attempt
 
     def _lapped(self, work: TaskWork, lap: Lap, commit: int, attempt: str) -> TaskDone:
@@ -163,7 +163,7 @@ class Task:
             self.pending = (commit, attempt)
             exchanges, outlets = self.begin(work), self.outlets(attempt)
             self._room.begin(0 if lap.may_pass else sys.maxsize)
-            self._laps = Laps(attempt, work, self._circle, exchanges, outlets, self.reader, self.settings, self.storage)
+            self._laps = Laps(attempt, work, self._cycle, exchanges, outlets, self.reader, self.settings, self.storage)
         laps = self._laps
         crash_point("before-lap")
         for chunk, number in laps.chunks(lap):
@@ -191,7 +191,7 @@ class Task:
 
     def outlets(self, attempt: str) -> Outlets:
         """Return the outlets for results."""
-        around, meeting = self._circle.topics, self._meetings.topics
+        around, meeting = self._cycle.topics, self._meetings.topics
         outlets = Outlets(self._sinks, self._places, attempt, self.reader, self.context, around, meeting)
         outlets.gathering = self.gathering
         return outlets
@@ -264,10 +264,10 @@ class Task:
         return records
 
     def work_on(self, chunk: Chunk, outlets: Outlets, lap: int | None, records: int, nbytes: int = 0) -> None:
-        """Run a chunk through the steps, or around a circle up to the end of a lap.
+        """Run a chunk through the steps, or around a cycle up to the end of a lap.
 
         Args:
-            records: how many records it consists of, or how many entered the circle with it.
+            records: how many records it consists of, or how many entered the cycle with it.
             nbytes: how many bytes they have, if that is known.
         """
         began = time.perf_counter_ns()
@@ -366,7 +366,7 @@ class Task:
                 elif topic in work.ends:
                     pieces = self._read(work, topic, topic, self.id.partition)
                     yield self._input(part, topic, pieces, work.ends[topic])
-                elif topic in work.bounds or topic in self._circle.topics:
+                elif topic in work.bounds or topic in self._cycle.topics:
                     yield self._input(part, topic, iter(()))
 
     def _read(self, work: TaskWork, place: str, topic: str, partition: int) -> Iterator[Records]:

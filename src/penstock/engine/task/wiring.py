@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from penstock.engine.lowering.lower import lower
 from penstock.engine.lowering.lowering import Lowering
-from penstock.engine.shared.circles import Circle
+from penstock.engine.shared.cycles import Cycle
 from penstock.engine.shared.groups import groups_of
 from penstock.engine.shared.reach import parts_below
 from penstock.engine.shared.sharing import Sharing
@@ -48,7 +48,7 @@ class Wiring:
 def wire(
     topology: Topology,
     sub: SubTopology,
-    circle: Circle,
+    cycle: Cycle,
     state: TaskState,
     context: Context,
     elsewhere: set[str],
@@ -57,13 +57,13 @@ def wire(
     """Build the steps of a task.
 
     Args:
-        circle: the circle that the sub-topology is part of.
+        cycle: the cycle that the sub-topology is part of.
         elsewhere: the steps of global tables whose records another task counts.
     """
     decodes = decoded_columns(sub)
     groups, sharing = _gaits(sub)
     parts = _in_order(sub.working_parts, groups)
-    parts.sort(key=lambda part: circle.turn_of(part.name))
+    parts.sort(key=lambda part: cycle.turn_of(part.name))
     numbers = {part.name: number for number, part in enumerate(parts)}
     below = _below(sub, numbers)
     reached = parts_below(parts)
@@ -93,8 +93,8 @@ def wire(
                 part,
                 operator,
                 inlets,
-                alone=_alone(part, parts, reached[part.name]) if circle.lap is None else (),
-                lap=circle.turn_of(part.name),
+                alone=_alone(part, parts, reached[part.name]) if cycle.lap is None else (),
+                lap=cycle.turn_of(part.name),
             )
         )
     wiring.groups.update(_joined(wiring, group, context) for group in groups)

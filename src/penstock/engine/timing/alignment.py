@@ -103,7 +103,7 @@ class Alignment:
         return min((time for time in times if time is not None), default=LATEST)
 
     def may_come(self, sub: SubTopology, done: Mapping[str, TaskDone]) -> Iterator[tuple[int, TaskId]]:
-        """Yield, for tasks of a sub-topology in a circle, the clock from which records may still come from outside.
+        """Yield, for tasks of a sub-topology in a cycle, the clock from which records may still come from outside.
 
         Only tasks that may receive such records are included.
         """
@@ -113,10 +113,10 @@ class Alignment:
     def _lowest_of(self, sub: SubTopology, done: Mapping[str, TaskDone]) -> tuple[int, TaskId] | None:
         """Return the lowest clock that a task of a sub-topology may still send, and the task; None if nothing comes."""
         if sub.id not in self._lowest:
-            circle = self._layout.circle_of(sub.id)
-            subs = (sub,) if circle is None else circle.subs
+            cycle = self._layout.cycle_of(sub.id)
+            subs = (sub,) if cycle is None else cycle.subs
             lowest = min((place for one in subs for place in self.may_come(one, done)), default=None)
-            if lowest is not None and circle is not None:  # any task may send results of it
+            if lowest is not None and cycle is not None:  # any task may send results of it
                 lowest = lowest[0], TaskId(sub.id, 0)
             self._lowest[sub.id] = lowest
         return self._lowest[sub.id]

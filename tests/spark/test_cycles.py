@@ -1,4 +1,4 @@
-"""Records that meet what they send themselves, where the tasks of a circle are in several processes."""
+"""Records that meet what they send themselves, where the tasks of a cycle are in several processes."""
 
 from __future__ import annotations
 

@@ -19,9 +19,9 @@ from penstock.engine.commit.rounds import Rounds
 from penstock.engine.shared.layout import layout_of
 from penstock.log.base import TopicInfo
 from penstock.log.memory import MemoryLog
-from support.circling import FEW, NAMES, circles
+from support.circling import FEW, NAMES, cycles
 from support.topologies import larger, pair, stream, topology_of
-from support.topologies_of_circles import by_value
+from support.topologies_of_cycles import by_value
 from support.worlds import CUTS, Row, World, backlog, in_any_order, in_disorder, in_order, live
 
 
@@ -50,7 +50,7 @@ def test_a_backlog_over_several_partitions_gives_what_live_reading_gives(name: s
     assert not cut.waits()
 
 
-# --- any circle ------------------------------------------------------------------------------------------------------
+# --- any cycle ------------------------------------------------------------------------------------------------------
 
 
 def taken_further(streams: list[KStream], kind: str, one: int, other: int) -> KStream:
@@ -80,7 +80,7 @@ KINDS = st.sampled_from(["count", "windows", "merge", "table", "foreign", "rows"
 STEPS = st.lists(st.tuples(KINDS, st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=3)
 
 
-def any_circle(steps: list[tuple[str, int, int]]) -> Topology:
+def any_cycle(steps: list[tuple[str, int, int]]) -> Topology:
     builder = StreamsBuilder()
     streams = [stream(builder).filter(lambda key, value: None not in (key, value))]
     for kind, one, other in steps:
@@ -93,9 +93,9 @@ def any_circle(steps: list[tuple[str, int, int]]) -> Topology:
 
 @FEW
 @given(data=st.data())
-def test_no_circle_of_any_form_shows_how_its_input_was_cut(data: st.DataObject) -> None:
-    """Circles one behind the other and within each other, behind steps of all kinds; one partition, in disorder."""
-    topology = any_circle(data.draw(STEPS, "steps"))
+def test_no_cycle_of_any_form_shows_how_its_input_was_cut(data: st.DataObject) -> None:
+    """Cycles one behind the other and within each other, behind steps of all kinds; one partition, in disorder."""
+    topology = any_cycle(data.draw(STEPS, "steps"))
     rows = data.draw(in_disorder(topology), "rows")
     uncut, cut = live(topology, rows), World(topology, **data.draw(CUTS, "cuts"))
     for number, row in enumerate(rows):
@@ -140,7 +140,7 @@ def test_records_that_come_back_are_not_late_in_windows_without_grace() -> None:
     assert (len(world.outputs()["out"]), world.dropped()) == (400, 0)
 
 
-def test_a_backlog_goes_around_a_circle_chunk_by_chunk_and_not_record_by_record(monkeypatch: Any) -> None:
+def test_a_backlog_goes_around_a_cycle_chunk_by_chunk_and_not_record_by_record(monkeypatch: Any) -> None:
     laps: Counter[str] = Counter()
     whole = Rounds._lap
 
@@ -185,16 +185,16 @@ def test_files_between_laps_are_gone_when_a_commit_is_made() -> None:
 
 
 def test_sub_topologies_that_send_to_each_other_are_one_stage() -> None:
-    topology, log = topology_of("circle_of_two_sub_topologies"), MemoryLog()
+    topology, log = topology_of("cycle_of_two_sub_topologies"), MemoryLog()
     log.create_topic(TopicInfo("in", 2))
     layout = layout_of(topology, log)
-    [circle] = layout.circles
+    [cycle] = layout.cycles
     assert [[sub.id for sub in stage] for stage in layout.stages] == [[0, 1]]
-    assert circle.last_lap == 2
-    assert sorted(circle.turn.values()) == [1, 2]
+    assert cycle.last_lap == 2
+    assert sorted(cycle.turn.values()) == [1, 2]
 
 
 def test_processors_that_send_around_hear_of_time_and_so_go_record_by_record() -> None:
-    assert [circle.last_lap for circle in circles(topology_of("processor_in_a_circle"))] == [1]
-    [circle] = circles(topology_of("processors_in_a_circle_that_share_a_store"))
-    assert circle.lap is None
+    assert [cycle.last_lap for cycle in cycles(topology_of("processor_in_a_cycle"))] == [1]
+    [cycle] = cycles(topology_of("processors_in_a_cycle_that_share_a_store"))
+    assert cycle.lap is None

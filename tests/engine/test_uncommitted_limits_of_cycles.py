@@ -1,4 +1,4 @@
-"""Limits of uncommitted writes where sub-topologies send to each other in a circle (KIP-892)."""
+"""Limits of uncommitted writes where sub-topologies send to each other in a cycle (KIP-892)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.kip("892-10")
 @pytest.mark.parametrize("name", NAMES)
 @FEW
 @given(data=st.data())
-def test_no_more_is_uncommitted_in_a_circle_than_the_limit_and_what_one_record_makes(
+def test_no_more_is_uncommitted_in_a_cycle_than_the_limit_and_what_one_record_makes(
     name: str, data: st.DataObject
 ) -> None:
     topology = topology_of(name)
@@ -60,7 +60,7 @@ def windows_behind_a_join_with_itself() -> Topology:
         ("statestore_uncommitted_max_bytes", 5_000, BYTES, 1_000),
     ],
 )
-def test_commits_of_a_circle_are_as_large_as_its_limit_allows(
+def test_commits_of_a_cycle_are_as_large_as_its_limit_allows(
     count: int, setting: str, limit: int, figure: str, made: int
 ) -> None:
     topology = windows_behind_a_join_with_itself()

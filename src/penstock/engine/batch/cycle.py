@@ -1,4 +1,4 @@
-"""The tasks of a circle in a batch: they wait for each other lap by lap, so one Spark task runs all of them.
+"""The tasks of a cycle in a batch: they wait for each other lap by lap, so one Spark task runs all of them.
 
 Their rows are first written to the machine's own disk, because the tasks read them at different speeds. Then rounds run
 as in a live program (``engine/commit/rounds.py``).
@@ -18,11 +18,11 @@ from penstock.columns.batch import Batch
 from penstock.columns.column import BytesColumn
 from penstock.engine.batch.feed import Feed, Taken
 from penstock.engine.batch.outbox import Outbox
-from penstock.engine.batch.program import Circling, Program
+from penstock.engine.batch.program import CyclicStage, Program
 from penstock.engine.batch.stage_log import StageLog, TopicsLog
 from penstock.engine.batch.task import BatchTask
 from penstock.engine.commit.rounds import Rounds
-from penstock.engine.shared.circles import Circle
+from penstock.engine.shared.cycles import Cycle
 from penstock.engine.shared.exchange import ExchangeRef, ExchangeWriter, read_exchange
 from penstock.engine.shared.layout import TaskId, global_place
 from penstock.engine.shared.manifest import TaskEntry
@@ -44,8 +44,8 @@ _FOREVER = 2**62
 class Spool:
     """Rows on disk, for each task and topic in order."""
 
-    def __init__(self, circling: Circling, storage: LocalStorage):
-        self._circling, self._storage = circling, storage
+    def __init__(self, cyclic: CyclicStage, storage: LocalStorage):
+        self._cyclic, self._storage = cyclic, storage
         self._refs: dict[tuple[int, int], list[ExchangeRef]] = {}
         """By input and partition."""
 
@@ -55,7 +55,7 @@ class Spool:
             stack.enter_context(passing())
             writers = {
                 one.number: stack.enter_context(ExchangeWriter(self._storage, f"rows-{one.number}.arrow"))
-                for one in self._circling.inputs
+                for one in self._cyclic.inputs
             }
             while not feed.is_done:
                 for taken in feed.take()[0]:
@@ -118,14 +118,14 @@ class SpooledTopicsLog(_Spooled, TopicsLog):
     """A spooled log whose output goes into topics."""
 
 
-class CircleRun:
-    """All tasks of a circle."""
+class CycleRun:
+    """All tasks of a cycle."""
 
-    def __init__(self, program: Program, circling: Circling, folder: Path, stack: ExitStack):
-        self._program, self._circling, self._folder, self._stack = program, circling, folder, stack
-        found = program.layout.circle_of(circling.stages[0].sub)
+    def __init__(self, program: Program, cyclic: CyclicStage, folder: Path, stack: ExitStack):
+        self._program, self._cyclic, self._folder, self._stack = program, cyclic, folder, stack
+        found = program.layout.cycle_of(cyclic.stages[0].sub)
         assert found is not None
-        self._circle: Circle = found
+        self._cycle: Cycle = found
         (folder / "files").mkdir()
         self.storage = LocalStorage(folder / "files")
         self.settings = program.settings
@@ -136,22 +136,22 @@ class CircleRun:
         """The previous position of each task."""
         self._real: Log | None = None
         self.waiting: Waiting = {}
-        self._spool = Spool(circling, self.storage)
+        self._spool = Spool(cyclic, self.storage)
         self._outboxes: dict[str, Outbox] = {}
         self._last: dict[str, tuple[TaskDone, int]] = {}
         """By task, the last result, and the number of commits it took part in."""
 
     def over(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Run over rows of all tasks, sorted by input and partition."""
-        feed = Feed(batches, self._circling.inputs, self.settings.chunk_records, self.settings.chunk_bytes)
+        feed = Feed(batches, self._cyclic.inputs, self.settings.chunk_records, self.settings.chunk_bytes)
         if feed.is_done:
             return
         self._spool.fill(feed)
-        for sub in self._circle.subs:
+        for sub in self._cycle.subs:
             self._open(sub)
         while done := self._committed():
             for name, one in done.items():
-                yield from self._outboxes[name].results(one, self._circle.topics)
+                yield from self._outboxes[name].results(one, self._cycle.topics)
                 self.tasks[name].state.commit(self.turn[0])
                 self.tasks[name].keeps_changes = False
                 self._last[name] = one, self._last[name][1] + 1 if name in self._last else 1
@@ -169,20 +169,20 @@ class CircleRun:
     def _offsets_of_sent(self, id_: TaskId) -> dict[str, int]:
         """Return the offsets up to which a task has read topics that other stages send to."""
         began, found = self._began[str(id_)], {}
-        for one in next(stage for stage in self._circling.stages if stage.sub == id_.sub).inputs:
-            if one.topic in self._program.topology.internal_topics - self._circle.topics:
+        for one in next(stage for stage in self._cyclic.stages if stage.sub == id_.sub).inputs:
+            if one.topic in self._program.topology.internal_topics - self._cycle.topics:
                 records = sum(ref.records for ref in self._spool.refs(one.number, id_.partition))
                 found[one.topic] = began.offsets.get(one.topic, 0) + records
         return found
 
     def _committed(self) -> dict[str, TaskDone]:
         """Run the next commit. Return the tasks' results; empty when everything is read."""
-        attempt = _Attempt(self, self._circle)
-        Rounds(attempt, self._circle, "").run()
+        attempt = _Attempt(self, self._cycle)
+        Rounds(attempt, self._cycle, "").run()
         return attempt.done
 
     def _open(self, sub: SubTopology) -> None:
-        stage = next(one for one in self._circling.stages if one.sub == sub.id)
+        stage = next(one for one in self._cyclic.stages if one.sub == sub.id)
         of = {one.topic: one for one in stage.inputs}
         for task in self._program.layout.tasks_of(sub):
             began = self._began[task.name] = self.entries[task.name] = self._entry(task.name)
@@ -194,7 +194,7 @@ class CircleRun:
             opened.held_records = -1  # waiting tasks are determined for each commit
             opened.keeps_changes = self._program.continuation is not None
             self._outboxes[task.name] = Outbox(self._program, stage, task.id, log, self.storage)
-            for topic in self._circle.topics.intersection(of):
+            for topic in self._cycle.topics.intersection(of):
                 if refs := self._spool.refs(of[topic].number, task.id.partition):
                     self.waiting.setdefault(task.name, {})[topic] = refs
 
@@ -222,22 +222,22 @@ class CircleRun:
     def ends_of(self, task: str) -> dict[str, int]:
         """Return the end offsets of the rows that a task still has to read."""
         id_ = TaskId.parse(task)
-        stage = next(one for one in self._circling.stages if one.sub == id_.sub)
+        stage = next(one for one in self._cyclic.stages if one.sub == id_.sub)
         ends: dict[str, int] = {}
         for one in stage.inputs:
             place = global_place(one.topic, 0) if one.is_global else one.topic
-            if one.topic not in self._circle.topics and self.entries[task].offsets.get(place, 0) < _FOREVER:
+            if one.topic not in self._cycle.topics and self.entries[task].offsets.get(place, 0) < _FOREVER:
                 refs = self._spool.refs(one.number, 0 if one.is_global else id_.partition)
                 ends |= {place: _FOREVER} if refs else {}
         return ends
 
     def _deliver(self, name: str, done: TaskDone) -> None:
-        """Queue records that go around the circle, or were not taken, for the next commit."""
+        """Queue records that go around the cycle, or were not taken, for the next commit."""
         if done.left:
             for topic, refs in done.left.items():
                 self.waiting.setdefault(name, {}).setdefault(topic, [])[:0] = refs
-        readers = {topic: sub.id for sub in self._circle.subs for topic in sub.source_topics}
-        for topic in self._circle.topics.intersection(done.exchange):
+        readers = {topic: sub.id for sub in self._cycle.subs for topic in sub.source_topics}
+        for topic in self._cycle.topics.intersection(done.exchange):
             for ref in done.exchange[topic]:
                 task = str(TaskId(readers[topic], ref.partition))
                 self.waiting.setdefault(task, {}).setdefault(topic, []).append(ref)
@@ -246,8 +246,8 @@ class CircleRun:
 class _Attempt:
     """The interface that ``Rounds`` needs, with all input available."""
 
-    def __init__(self, run: CircleRun, circle: Circle):
-        self._run, self._circle = run, circle
+    def __init__(self, run: CycleRun, cycle: Cycle):
+        self._run, self._cycle = run, cycle
         self.settings = run.settings
         self.most: dict[str, int] = {}
         self.done: dict[str, TaskDone] = {}
@@ -264,7 +264,7 @@ class _Attempt:
     def work_of(self, task: str) -> TaskWork:
         return TaskWork(task, self._run.entries[task])
 
-    def may_come(self, circle: Circle, begun: Container[str]) -> list[tuple[int, TaskId]]:
+    def may_come(self, cycle: Cycle, begun: Container[str]) -> list[tuple[int, TaskId]]:
         return []
 
     def forget(self, files: Iterable[str]) -> None:

@@ -68,7 +68,7 @@ def table_join_with_itself_by_foreign_key(builder: StreamsBuilder) -> None:
 
 
 @example
-def circle_of_two_sub_topologies(builder: StreamsBuilder) -> None:
+def cycle_of_two_sub_topologies(builder: StreamsBuilder) -> None:
     """The way back leads through a count of another sub-topology, under the third key."""
     numbers = stream(builder)
     counts = numbers.group_by(letter, key=str).count("counts").to_stream()
@@ -77,7 +77,7 @@ def circle_of_two_sub_topologies(builder: StreamsBuilder) -> None:
 
 
 @example
-def circle_in_a_circle(builder: StreamsBuilder) -> None:
+def cycle_in_a_cycle(builder: StreamsBuilder) -> None:
     """What comes of a stream and its own records goes around once more."""
     numbers = stream(builder)
     first = numbers.left_join(numbers.group_by(by_value, key=str).count("counts"), max_of, value=int)
@@ -90,7 +90,7 @@ def max_of(value: int, count: int | None) -> int:
 
 
 @example
-def two_circles_one_behind_the_other(builder: StreamsBuilder) -> None:
+def two_cycles_one_behind_the_other(builder: StreamsBuilder) -> None:
     numbers = stream(builder)
     joined = numbers.left_join(numbers.group_by(by_value, key=str).count("counts"), max_of, value=int)
     second = joined.select_key(letter, key=str).repartition()
@@ -98,7 +98,7 @@ def two_circles_one_behind_the_other(builder: StreamsBuilder) -> None:
 
 
 @example
-def circle_behind_an_aggregation_in_front_of_another(builder: StreamsBuilder) -> None:
+def cycle_behind_an_aggregation_in_front_of_another(builder: StreamsBuilder) -> None:
     sums = stream(builder).group_by(letter, key=str).count("letters").to_stream()
     joined = sums.left_join(sums.group_by(by_value, key=str).count("counts"), pair, value=str)
     joined.group_by(lambda key, value: value[-1], key=str).count("last").to_stream().to("out")
@@ -113,7 +113,7 @@ def filtered_on_the_way_around(builder: StreamsBuilder) -> None:
 
 
 @example
-def processor_in_a_circle(builder: StreamsBuilder) -> None:
+def processor_in_a_cycle(builder: StreamsBuilder) -> None:
     """A processor that counts what it gets straight away, and what comes back of that."""
     counts(builder)
     numbers = stream(builder)
@@ -122,7 +122,7 @@ def processor_in_a_circle(builder: StreamsBuilder) -> None:
 
 
 @example
-def processors_in_a_circle_that_share_a_store(builder: StreamsBuilder) -> None:
+def processors_in_a_cycle_that_share_a_store(builder: StreamsBuilder) -> None:
     counts(builder, in_memory=True)
     counted = stream(builder).process(Counter, "counts", value=int)
     counted.to("out")

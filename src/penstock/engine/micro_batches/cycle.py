@@ -1,4 +1,4 @@
-"""A circle of sub-topologies in a micro-batch: one Spark task runs all rounds of an attempt, with all tasks open.
+"""A cycle of sub-topologies in a micro-batch: one Spark task runs all rounds of an attempt, with all tasks open.
 
 The rounds are those of a running program (``engine/commit/rounds.py``), whose tasks wait for each other lap by lap. A
 Spark job for each lap would cost more than the work.
@@ -11,8 +11,8 @@ from collections.abc import Container, Iterable
 import msgspec
 
 from penstock.engine.commit.rounds import Place, Refs, Rounds
-from penstock.engine.micro_batches.orders import CircleWork
-from penstock.engine.shared.circles import Circle
+from penstock.engine.micro_batches.orders import CycleWork
+from penstock.engine.shared.cycles import Cycle
 from penstock.engine.shared.layout import TaskId
 from penstock.engine.shared.runner import TooManyWritesError
 from penstock.engine.shared.work import StageWork, TaskDone, TaskWork
@@ -29,14 +29,14 @@ class _EndedError(Exception):
         self.done = done
 
 
-class CircleRun:
-    """One run of a circle, as the attempt that its rounds are part of.
+class CycleRun:
+    """One run of a cycle, as the attempt that its rounds are part of.
 
     Args:
-        stage: the commit and the attempt; its tasks are those of the circle.
+        stage: the commit and the attempt; its tasks are those of the cycle.
     """
 
-    def __init__(self, program: Program, host: TaskHost, stage: StageWork, given: CircleWork):
+    def __init__(self, program: Program, host: TaskHost, stage: StageWork, given: CycleWork):
         self.settings = program.settings
         self.most = given.most
         self._layout, self._storage = program.layout, open_storage(program.storage_url)
@@ -46,10 +46,10 @@ class CircleRun:
 
     def run(self) -> tuple[list[TaskWork], list[TaskDone]]:
         """Return the work that was done, and its results."""
-        circle = self._layout.circle_of(self._given.sub)
-        assert circle is not None
+        cycle = self._layout.cycle_of(self._given.sub)
+        assert cycle is not None
         try:
-            Rounds(self, circle, self._given.label).run()
+            Rounds(self, cycle, self._given.label).run()
         except _EndedError as error:
             return [self.work_of(error.done.task)], [error.done]
         except TooManyWritesError as error:
@@ -66,7 +66,7 @@ class CircleRun:
     def work_of(self, task: str) -> TaskWork:
         return TaskWork(task, self._given.entries[task])
 
-    def may_come(self, circle: Circle, begun: Container[str]) -> list[Place]:
+    def may_come(self, cycle: Cycle, begun: Container[str]) -> list[Place]:
         return [(clock, TaskId.parse(task)) for clock, task in self._given.limits]
 
     def order(self, works: list[TaskWork], label: str) -> dict[str, TaskDone]:

@@ -1,8 +1,8 @@
-"""Circles: sub-topologies that send to each other, and in which lap around the circle each step has its turn.
+"""Cycles: sub-topologies that send to each other, and in which lap around the cycle each step has its turn.
 
 A stream that is joined with its own records under new keys makes one: the sub-topology that reads the stream also reads
 its own output. No step follows itself, though, because each step was declared before its successors. So a chunk that
-enters the circle goes around it lap by lap. In the first lap those steps have their turn that need nothing that comes
+enters the cycle goes around it lap by lap. In the first lap those steps have their turn that need nothing that comes
 back, in the next one those that need the output of the first lap, and so on.
 
     lap 0   in -> select_key -> (topic)
@@ -26,13 +26,13 @@ from penstock.plan.physical import Part, SubTopology
 
 
 @dataclass(frozen=True)
-class Circle:
+class Cycle:
     """Sub-topologies that can be reached from each other through repartition topics.
 
     Attributes:
         topics: the repartition topics between them.
         lap: the lap in which each part has its turn, by name. None if no such order exists: processors that send around
-            the circle see the time of what comes back, and those that share a store take turns record by record. Then
+            the cycle see the time of what comes back, and those that share a store take turns record by record. Then
             records go around one by one.
     """
 
@@ -55,28 +55,28 @@ class Circle:
         return max(self.lap.values()) if self.lap else 0
 
 
-NO_CIRCLE = Circle((), frozenset(), None)
+NO_CYCLE = Cycle((), frozenset(), None)
 
 
-def circles_of(subs: tuple[SubTopology, ...], internal: frozenset[str], facts: TableFacts) -> tuple[Circle, ...]:
-    """Return the circles of a topology.
+def cycles_of(subs: tuple[SubTopology, ...], internal: frozenset[str], facts: TableFacts) -> tuple[Cycle, ...]:
+    """Return the cycles of a topology.
 
     Args:
         internal: its repartition topics.
     """
     above = {sub.id: subs_above(sub, subs, internal) for sub in subs}
-    found: dict[tuple[SubTopology, ...], Circle] = {}
+    found: dict[tuple[SubTopology, ...], Cycle] = {}
     for sub in subs:
         members = tuple(one for one in subs if one.id in above[sub.id] and sub.id in above[one.id])
         if members not in found and (len(members) > 1 or leads(sub, sub, internal)):
-            found[members] = _circle(members, internal, facts)
+            found[members] = _cycle(members, internal, facts)
     return tuple(found.values())
 
 
-def _circle(subs: tuple[SubTopology, ...], internal: frozenset[str], facts: TableFacts) -> Circle:
+def _cycle(subs: tuple[SubTopology, ...], internal: frozenset[str], facts: TableFacts) -> Cycle:
     sent = {topic for sub in subs for topic in sub.sink_topics}
     topics = frozenset(topic for sub in subs for topic in sub.source_topics if topic in sent & internal)
-    return Circle(subs, topics, _laps(subs, topics, facts))
+    return Cycle(subs, topics, _laps(subs, topics, facts))
 
 
 def _laps(subs: tuple[SubTopology, ...], topics: frozenset[str], facts: TableFacts) -> dict[str, int] | None:
