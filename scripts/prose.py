@@ -3,7 +3,7 @@
 .venv/bin/python scripts/prose.py [FILE ...]
 .venv/bin/python scripts/prose.py --inside [PATH ...]
 
-Without arguments it checks README, docs, CHANGELOG and public docstrings, and then the source; with files, these pages
+Without arguments it checks README, ARCHITECTURE, docs, CHANGELOG and public docstrings, and then the source; with files, these pages
 alone. With ``--inside`` it checks the source alone, all of it or the files and folders given: docstrings, the texts
 of attributes, and the messages of errors.
 """
@@ -111,7 +111,7 @@ def check(page: str, name: str, given: Rules) -> list[Finding]:
 
 def pages() -> list[Path]:
     """Return the pages that are checked."""
-    return [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 SECTION = re.compile(r"^(Args|Attributes|Raises|Returns):$", re.MULTILINE)

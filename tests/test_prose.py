@@ -46,9 +46,9 @@ def test_a_line_may_be_allowed(prose: ModuleType):
     assert said(prose, "He said: made anew. <!-- prose: ok -->\n") == []
 
 
-def test_readme_changelog_and_all_pages_are_checked(prose: ModuleType):
+def test_readme_architecture_changelog_and_all_pages_are_checked(prose: ModuleType):
     names = {page.name for page in prose.pages()}
-    assert {"README.md", "CHANGELOG.md", "1-first-program.md", "operators.md", "0001-spark-skeleton.md"} <= names
+    assert {"README.md", "ARCHITECTURE.md", "CHANGELOG.md", "1-first-program.md", "0001-spark-skeleton.md"} <= names
 
 
 def test_docstrings_of_the_reference_are_checked_without_their_examples(prose: ModuleType):
