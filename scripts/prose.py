@@ -3,9 +3,9 @@
 .venv/bin/python scripts/prose.py [FILE ...]
 .venv/bin/python scripts/prose.py --inside [PATH ...]
 
-Without arguments it checks README, ARCHITECTURE, docs, CHANGELOG and public docstrings, and then the source; with files, these pages
-alone. With ``--inside`` it checks the source alone, all of it or the files and folders given: docstrings, the texts
-of attributes, and the messages of errors.
+Without arguments it checks README, ARCHITECTURE, docs, CHANGELOG and public docstrings, and then the source; with
+files, these pages alone. With ``--inside`` it checks the source alone, all of it or the files and folders given:
+docstrings, the texts of attributes, and the messages of errors.
 """
 
 from __future__ import annotations
