@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -128,19 +129,29 @@ def run_beside(folder: Path) -> None:
         raise commits.error
 
 
-def run_on_spark(folder: Path, topology: Topology | None = None, **more: Any) -> None:
-    """All commits on two slots."""
+def run_on_spark(
+    folder: Path, topology: Topology | None = None, is_done: Callable[[], bool] | None = None, **more: Any
+) -> None:
+    """All commits on two slots.
+
+    Args:
+        is_done: says when a program ends whose input has no end.
+    """
+    end = {"trigger": "available-now"} if is_done is None else {}
     streams = (topology or two_stages()).start(
         application_id=APPLICATION,
         log=folder / "log",
         state_dir=local_state(folder),
         checkpoint=checkpoint(folder).url,
-        trigger="available-now",
         slots=2,
         spark=_session(),
         on_progress=lambda progress: print("commit", progress.commit, flush=True),
-        **{**SETTINGS, **more},
+        **{**SETTINGS, **end, **more},
     )
+    while is_done is not None and not is_done():
+        streams.await_termination(timeout=0.1)
+    if is_done is not None:
+        streams.stop()
     streams.await_termination()
 
 

@@ -1,5 +1,6 @@
 """A program whose clicks are files that appear in a folder, counted by user; or rows of the outbox in the PostgreSQL
-whose URL is in the variable ``OUTBOX``.
+whose URL is in the variable ``OUTBOX``; or requests to the port in the variable ``PORT``, until so many are counted as
+``WANTED`` says.
 
 python sources.py FOLDER --fill COUNT   put the files in place
 python sources.py FOLDER --bring-in     bring them into the topic of the source, as a thread of a program does
@@ -22,7 +23,7 @@ import program
 from penstock import StreamsBuilder, Topology, consume
 from penstock.engine.sources.sources import Sources
 from penstock.log.file.log import FileLog
-from penstock.sources import FileSource, HttpSource, PostgresOutbox, SourceBatch, SourceReader
+from penstock.sources import FileSource, HttpSource, PostgresOutbox, Source, SourceBatch, SourceReader
 from penstock.sources.protocol import SourceContext
 from penstock.storage.base import LocalStorage
 
@@ -30,11 +31,11 @@ TOPIC = f"{program.APPLICATION}-clicks-source"
 _FEW = 150
 
 
-class Files(FileSource):
-    """Files in batches of a few lines."""
+class Few(Source):
+    """A source in batches of a few records."""
 
     def open(self, context: SourceContext) -> SourceReader:
-        reader = super().open(context)
+        reader = super().open(context)  # type: ignore[safe-super]
         read = reader.read
 
         def few(offset: object, most: int) -> SourceBatch | None:
@@ -44,12 +45,28 @@ class Files(FileSource):
         return reader
 
 
+class Files(Few, FileSource):
+    pass
+
+
+class Outbox(Few, PostgresOutbox):
+    pass
+
+
+PORT, WANTED, OUTBOX = "PORT", "WANTED", "OUTBOX"
+
+
+def source(folder: Path) -> Source:
+    if PORT in os.environ:
+        return HttpSource(int(os.environ[PORT]), key="user")
+    url = os.environ.get(OUTBOX)
+    return Files(folder / "lake", key="user") if url is None else Outbox(url, every="20 ms")
+
+
 def topology(folder: Path) -> Topology:
     """The clicks, and how many each user has made."""
     builder = StreamsBuilder()
-    url = os.environ.get("OUTBOX")
-    source = Files(folder / "lake", key="user") if url is None else PostgresOutbox(url, every="20 ms")
-    clicks = builder.source(source, "clicks", key=str, value=dict, partitions=2)
+    clicks = builder.source(source(folder), "clicks", key=str, value=dict, partitions=2)
     clicks.group_by_key().count("counts").to_stream().to("counts")
     return builder.build()
 
@@ -71,9 +88,6 @@ def bring_in(folder: Path) -> None:
     sources.begin(None, LocalStorage(folder / "state" / "checkpoint"), False)
     sources.process_sources()
     sources.stop()
-
-
-PORT, WANTED = "PORT", "WANTED"
 
 
 def listen(folder: Path) -> None:
@@ -101,6 +115,11 @@ def counts_in(folder: Path) -> dict[str, int]:
     return {one.key: one.value for one in consume("counts", key=str, value=int, log=folder / "log")}
 
 
+def is_counted(folder: Path) -> bool:
+    """Whether as many requests are counted as are wanted."""
+    return (folder / "log" / "counts").exists() and sum(counts_in(folder).values()) >= int(os.environ[WANTED])
+
+
 def expected_counts(count: int) -> dict[str, int]:
     """How many clicks each user has."""
     return dict(Counter(f"user-{n * n % 37}" for n in range(count)))
@@ -114,5 +133,7 @@ if __name__ == "__main__":
         bring_in(Path(folder))
     elif mode == "--listen":
         listen(Path(folder))
+    elif PORT in os.environ:
+        program.MODES[mode](Path(folder), topology(Path(folder)), is_done=lambda: is_counted(Path(folder)))
     else:
         program.MODES[mode](Path(folder), topology(Path(folder)))

@@ -5,9 +5,12 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import harness
 import pytest
@@ -18,6 +21,8 @@ from penstock.testing.broker import free_ports
 from support.postgres import PostgresServer
 
 pytestmark = pytest.mark.slow
+
+httpx = pytest.importorskip("httpx", reason="comes with penstock-streams[dev]")
 
 SCRIPT = Path(sources.__file__)
 COUNT = 2_000
@@ -58,52 +63,130 @@ def test_a_program_killed_now_and_then_counts_each_record_once(mode: str, filled
     assert sources.counts_in(folder) == sources.expected_counts(COUNT)
 
 
-def test_a_crash_at_any_point_while_requests_come_stores_each_once_that_was_answered_and_each_that_was_repeated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    httpx = pytest.importorskip("httpx", reason="comes with penstock-streams[dev]")
-    [port] = free_ports(1)
-    wanted = 300
-    monkeypatch.setenv(sources.PORT, str(port))
-    monkeypatch.setenv(sources.WANTED, str(wanted))
-    (tmp_path / "log").mkdir()
+@dataclass
+class Clients:
+    """Clients that post clicks, each until it is answered.
 
-    def post(n: int) -> None:
-        """Post until it is answered."""
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
+    Attributes:
+        answered: the numbers of the clicks that were answered.
+    """
+
+    url: str
+    wanted: int
+    answered: set[int] = field(default_factory=set)
+    is_over: threading.Event = field(default_factory=threading.Event)
+
+    @contextmanager
+    def posting(self) -> Iterator[None]:
+        with httpx.Client(timeout=10) as client, ThreadPoolExecutor(4) as pool:
+            posted = [pool.submit(self._post, client, n) for n in range(self.wanted)]
+            try:
+                yield
+            finally:
+                self.is_over.set()
+        for one in posted:
+            one.result()
+
+    def _post(self, client: Any, n: int) -> None:
+        click = {"user": f"user-{n * n % 37}", "n": n}
+        while not self.is_over.is_set():
             with suppress(httpx.TransportError):
-                headers = {"Idempotency-Key": f"k{n}"}
-                given = {"user": f"u{n % 7}", "n": n}
-                if httpx.post(f"http://127.0.0.1:{port}", json=given, headers=headers, timeout=10).status_code == 200:
+                found = client.post(self.url, json=click, headers={"Idempotency-Key": f"k{n}"})
+                if found.status_code == 200:
+                    self.answered.add(n)
                     return
             time.sleep(0.05)
 
-    with ThreadPoolExecutor(4) as clients:
-        posted = [clients.submit(post, n) for n in range(wanted - 1)]
-        start = threading.Thread(
-            target=harness.run_with_crashes_at, args=(tmp_path, "--listen", SOURCE_POINTS, 2, SCRIPT)
+
+@pytest.fixture
+def clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clients:
+    """Clients of a program that takes 600 requests."""
+    [port] = free_ports(1)
+    wanted = 600
+    monkeypatch.setenv(sources.PORT, str(port))
+    monkeypatch.setenv(sources.WANTED, str(wanted))
+    (tmp_path / "log").mkdir()
+    return Clients(f"http://127.0.0.1:{port}", wanted)
+
+
+@pytest.mark.parametrize("mode", ["--listen", "--slots"])
+def test_a_crash_at_any_point_while_requests_come_stores_each_once(mode: str, clients: Clients, tmp_path: Path):
+    """A request that was answered does not come again, so its record would be missing if it was answered too early."""
+    with clients.posting():
+        harness.run_with_crashes_at(tmp_path, mode, SOURCE_POINTS, 2, SCRIPT)
+    assert clients.answered <= set(range(clients.wanted))
+    assert sources.numbers_in(tmp_path) == list(range(clients.wanted))
+    if mode != "--listen":
+        assert sources.counts_in(tmp_path) == sources.expected_counts(clients.wanted)
+
+
+@pytest.mark.parametrize("mode", ["--slots", "--spark"])
+def test_a_program_that_is_killed_now_and_then_counts_each_request_once(mode: str, clients: Clients, tmp_path: Path):
+    with clients.posting():
+        harness.run_to_the_end(tmp_path, mode, KINDS[mode], kills=4 if mode == "--slots" else 2, seed=11, script=SCRIPT)
+    assert sources.numbers_in(tmp_path) == list(range(clients.wanted))
+    assert sources.counts_in(tmp_path) == sources.expected_counts(clients.wanted)
+
+
+# --- PostgreSQL's outbox ---------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Box:
+    """An outbox with clicks."""
+
+    postgres: PostgresServer
+    url: str
+
+    def insert(self, count: int) -> None:
+        self.postgres.ask(
+            self.url,
+            "INSERT INTO outbox (key, value) SELECT 'user-' || n::bigint * n % 37, jsonb_build_object('n', n) "
+            f"FROM generate_series(0, {count - 1}) n",
         )
-        start.start()
-        for one in posted:
-            one.result()
-        post(wanted - 1)  # the last one lets the program end, perhaps before it has answered
-        start.join()
-    assert sources.numbers_in(tmp_path) == list(range(wanted))
+
+    def count(self) -> int:
+        [(found,)] = self.postgres.ask(self.url, "SELECT count(*) FROM outbox")
+        return int(found)
 
 
-def test_a_crash_at_any_point_of_an_outbox_loses_nothing_and_doubles_nothing(
-    filled: Path, tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
-):
+@pytest.fixture
+def box(tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Box:
+    """An outbox without rows."""
     url = postgres.database()
-    monkeypatch.setenv("OUTBOX", url)
-    folder = copy_of(filled, tmp_path)
-    sources.bring_in(folder)  # makes the table
-    postgres.ask(
-        url,
-        "INSERT INTO outbox (key, value) SELECT 'user-' || n % 37, jsonb_build_object('n', n) "
-        "FROM generate_series(0, 199999) n",
-    )
-    harness.run_with_crashes_at(folder, "--bring-in", SOURCE_POINTS, 2, SCRIPT)
-    assert sources.numbers_in(folder) == list(range(200_000))
-    assert postgres.ask(url, "SELECT count(*) FROM outbox") == [(0,)]
+    monkeypatch.setenv(sources.OUTBOX, url)
+    (tmp_path / "log").mkdir()
+    sources.bring_in(tmp_path)  # makes the table
+    return Box(postgres, url)
+
+
+@pytest.mark.parametrize("mode", ["--bring-in", "--slots"])
+def test_a_crash_at_any_point_of_an_outbox_loses_nothing_and_doubles_nothing(mode: str, box: Box, tmp_path: Path):
+    box.insert(COUNT)
+    harness.run_with_crashes_at(tmp_path, mode, SOURCE_POINTS, 2, SCRIPT)
+    assert sources.numbers_in(tmp_path) == list(range(COUNT))
+    assert box.count() == 0
+    if mode != "--bring-in":
+        assert sources.counts_in(tmp_path) == sources.expected_counts(COUNT)
+
+
+@pytest.mark.parametrize("mode", ["--slots", "--spark"])
+def test_a_program_that_is_killed_now_and_then_counts_each_row_of_an_outbox_once(mode: str, box: Box, tmp_path: Path):
+    box.insert(COUNT)
+    harness.run_to_the_end(tmp_path, mode, KINDS[mode], kills=4 if mode == "--slots" else 2, seed=9, script=SCRIPT)
+    assert sources.numbers_in(tmp_path) == list(range(COUNT))
+    assert sources.counts_in(tmp_path) == sources.expected_counts(COUNT)
+    assert box.count() == 0
+
+
+@pytest.mark.parametrize(
+    ("point", "stored", "kept"), [("before-source-append", 0, 400), ("after-source-append", 150, 400)]
+)
+def test_rows_of_an_outbox_are_deleted_only_when_they_are_in_the_log(
+    point: str, stored: int, kept: int, box: Box, tmp_path: Path
+):
+    box.insert(400)
+    killed = harness.Program(tmp_path, "--slots", SCRIPT, PENSTOCK_CRASH_AT=f"{point}:1:{tmp_path / point}")
+    assert not killed.wait()
+    assert sources.numbers_in(tmp_path) == list(range(stored))
+    assert box.count() == kept

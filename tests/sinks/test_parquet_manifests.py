@@ -13,7 +13,7 @@ from penstock.sinks import ParquetSink
 from penstock.sinks.parquet import manifests
 from support.handing import handed_on, put
 
-COUNT = 12
+COUNT = 15
 
 
 @pytest.fixture(autouse=True)
@@ -55,10 +55,17 @@ def test_many_manifests_become_one_and_stay_for_another_batch(tmp_path: Path):
     handed_on(appended(tmp_path), tmp_path)
     assert names(tmp_path) == ["00", "00-03", "01", "02", "03"]
     assert counted(tmp_path) == [0, 1, 2, 3]
-    put_numbers(tmp_path, 4, COUNT)
+    put_numbers(tmp_path, 4, 12)
     handed_on(appended(tmp_path), tmp_path)
     assert names(tmp_path) == ["00-03", "03-06", "06-09", "09", "10", "11"]
-    assert counted(tmp_path) == there(tmp_path) == list(range(COUNT))
+    assert counted(tmp_path) == there(tmp_path) == list(range(12))
+
+
+def test_there_are_a_few_manifests_of_each_level_however_many_batches_were_written(tmp_path: Path):
+    put_numbers(tmp_path, 0, 60)
+    handed_on(appended(tmp_path), tmp_path)
+    assert names(tmp_path) == ["00-27-3", "27-36-2", "36-45-2", "45-54-2", "54-57", "57", "58", "59"]
+    assert counted(tmp_path) == there(tmp_path) == list(range(60))
 
 
 def test_at_no_moment_do_manifests_miss_a_file_that_they_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -3,7 +3,8 @@
 Both are small files of JSON, named by the number before their batch, and each is created at most once. A plan fixes
 where a batch ends before its files are written. So every try to write the batch, by any process, writes the same rows
 into the same files. The manifest makes the batch count. Many manifests become one, whose name also has the number
-behind its last batch.
+behind its last batch, and many such ones become one of the next level. So there are some hundred manifests for each
+level, and a level has a hundred times as many batches as the one below.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ FOLDER = "_penstock"
 _MANIFEST, _PLAN = ".json", ".plan"
 
 MANY = 100
-"""How many manifests become one."""
+"""How many manifests of one level become one of the next."""
 
-_MERGED = re.compile(r"(\d{16})-(\d{16})\.json", re.ASCII)
+_MERGED = re.compile(r"(\d{16})-(\d{16})(?:-(\d+))?\.json", re.ASCII)
 
 
 class ParquetFile(msgspec.Struct, frozen=True):
@@ -71,12 +72,20 @@ Note = TypeVar("Note", Plan, Manifest)
 
 
 class _Span(NamedTuple):
-    """A manifest in a listing: the batches behind ``before``, up to ``end`` as far as the name tells."""
+    """A manifest in a listing: the batches behind ``before``, up to ``end`` as far as the name tells.
+
+    Attributes:
+        level: how often its batches were merged.
+    """
 
     before: int
     end: int
     name: str
-    is_merged: bool
+    level: int
+
+    def is_within(self, others: list[_Span]) -> bool:
+        """Return whether one of higher level has its batches."""
+        return any(one.level > self.level and one.before <= self.before and self.end <= one.end for one in others)
 
 
 def _spans(names: list[str]) -> list[_Span]:
@@ -86,8 +95,8 @@ def _spans(names: list[str]) -> list[_Span]:
         before = number_in(name) if name.endswith(_MANIFEST) else None
         if before is not None:
             merged = _MERGED.fullmatch(name.rpartition("/")[2])
-            end = before + 1 if merged is None else int(merged[2])
-            found.append(_Span(before, end, name, merged is not None))
+            end, level = (before + 1, 0) if merged is None else (int(merged[2]), int(merged[3] or 1))
+            found.append(_Span(before, end, name, level))
     return sorted(found)
 
 
@@ -138,30 +147,31 @@ class Manifests:
     def _manifest_of(self, before: int) -> Manifest | None:
         """Return the manifest with the batch behind a number, if the batch counts."""
         for one in _spans(self._storage.list(self._folder)):
-            if one.before <= before < one.end and (one.is_merged or one.before == before):
+            if one.before <= before < one.end:
                 return self._read(one.name, Manifest)
         return None
 
     def merge(self) -> None:
-        """Make one of the oldest manifests if there are many; remove those of which an earlier call made one.
+        """Make one of the oldest manifests of a level if it has many; remove those of which an earlier call made one.
 
         Both are in the folder for the time of a batch at least, so that a reader of the folder misses no file.
         """
         spans = _spans(self._storage.list(self._folder))
-        merged = [one for one in spans if one.is_merged]
-        single = []
-        for one in (one for one in spans if not one.is_merged):
-            if any(other.before <= one.before < other.end for other in merged):
+        levels: dict[int, list[_Span]] = {}
+        for one in spans:
+            if one.is_within(spans):
                 self._storage.delete(one.name)
             else:
-                single.append(one)
-        if len(single) > MANY:
-            self._merge([self._read(one.name, Manifest) for one in single[:MANY]])
+                levels.setdefault(one.level, []).append(one)
+        for level, some in levels.items():
+            if len(some) > MANY:
+                self._merge([self._read(one.name, Manifest) for one in some[:MANY]], level + 1)
 
-    def _merge(self, some: list[Manifest]) -> None:
+    def _merge(self, some: list[Manifest], level: int) -> None:
         first, last = some[0], some[-1]
         files = [file for one in some for file in one.files]
-        name = f"{self._folder}/{first.before:016d}-{last.number:016d}{_MANIFEST}"
+        ending = _MANIFEST if level == 1 else f"-{level}{_MANIFEST}"
+        name = f"{self._folder}/{first.before:016d}-{last.number:016d}{ending}"
         crash_point("in-sink")
         self._storage.create(name, _encoded(Manifest(last.topic, first.before, last.number, files)))
 
