@@ -103,6 +103,47 @@ def test_a_table_that_is_rolled_back_to_where_its_number_has_expired_is_refused(
     assert rows(lake) == [1, 2, 3, 7, 7]
 
 
+def upserted(lake: IcebergLake, folder: Path, *changes: tuple[str, int | None]) -> None:
+    """Hand changes of a table on."""
+    builder = StreamsBuilder()
+    sink = lake.sink("totals", rows=1_000)
+    builder.table("in", key=str, value=int).to_sink(sink, "totals", key="who", value="n", timestamp=None)
+    put(folder, "shop-totals-sink", *changes, key=str, value=int)
+    handed_on(builder, folder)
+
+
+def files_of(lake: IcebergLake) -> list[str]:
+    return sorted(lake.table("totals").inspect.files()["file_path"].to_pylist())
+
+
+@pytest.mark.parametrize("is_partitioned", [False, True])
+def test_many_changes_write_only_files_again_that_have_their_keys_and_keep_other_columns(
+    is_partitioned: bool, lake: IcebergLake, tmp_path: Path
+):
+    lake.create("totals", pa.schema([("who", pa.string()), ("note", pa.string()), ("n", pa.int64())]))
+    if is_partitioned:
+        with lake.table("totals").update_spec() as update:
+            update.add_identity("note")
+    for letter in "abz":
+        names = [f"{letter}{n:04}" for n in range(500)]
+        lake.add("totals", pa.table({"who": names, "note": [letter] * 500, "n": [0] * 500}))
+        if letter == "z":
+            [untouched] = set(files_of(lake)) - before
+        before = set(files_of(lake))
+    changes = [(f"{letter}{n:04}", None if n % 7 == 0 else n) for letter in "ab" for n in range(0, 500, 2)]
+    upserted(lake, tmp_path, *changes, ("new", 1))
+    changed = {who: n for who, n in changes if n is not None}
+    expected = [("new", None, 1)]
+    for letter in "abz":
+        for n in range(500):
+            who = f"{letter}{n:04}"
+            if letter == "z" or n % 2 or who in changed:
+                expected.append((who, letter, changed.get(who, 0)))
+    found = [tuple(row.values()) for row in lake.arrow("totals").to_pylist()]
+    assert sorted(found, key=str) == sorted(expected, key=str)
+    assert untouched in files_of(lake)
+
+
 REFUSED: dict[str, str] = {
     "IcebergSink(5, 'shop.rows')": "IcebergSink: catalog is the name of a catalog, or a dict of its properties",
     "IcebergSink({'token': 5}, 'shop.rows')": "IcebergSink: catalog is .*; properties are not shown",

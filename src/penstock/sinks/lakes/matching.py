@@ -19,15 +19,20 @@ def matching(old: Any, new: Any, keys: Sequence[str]) -> Any:
     >>> matching(old, pa.table({"k": [None, "a", "a"], "m": [2, 1, 2]}), ["k", "m"]).tolist()
     [1, -1, 0]
     """
-    codes = np.zeros((len(old) + len(new), len(keys)), np.int64)
-    for at, name in enumerate(keys):
+    same = np.zeros(len(old) + len(new), np.int64)
+    for name in keys:
         column = pa.concat_arrays([*_chunks(old[name], new[name].type), *_chunks(new[name], new[name].type)])
-        codes[:, at] = column.dictionary_encode("encode").indices.to_numpy(zero_copy_only=False)
-    _, same = np.unique(codes, axis=0, return_inverse=True)
-    same = same.reshape(-1)
+        encoded = column.dictionary_encode("encode")
+        codes = encoded.indices.to_numpy(zero_copy_only=False)
+        same = codes if name == keys[0] else _dense(same * len(encoded.dictionary) + codes)
     rows = np.full(int(same.max(initial=-1)) + 1, -1)
     rows[same[len(old) :]] = np.arange(len(new))
     return rows[same[: len(old)]]
+
+
+def _dense(codes: Any) -> Any:
+    """Return codes from 0 on, so that their products stay small."""
+    return np.unique(codes, return_inverse=True)[1].reshape(-1)
 
 
 def _chunks(column: Any, type_: Any) -> list[Any]:
