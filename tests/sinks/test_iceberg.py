@@ -124,12 +124,11 @@ def test_many_changes_write_only_files_again_that_have_their_keys_and_keep_other
     if is_partitioned:
         with lake.table("totals").update_spec() as update:
             update.add_identity("note")
-    for letter in "abz":
+    for letter in "zab":
         names = [f"{letter}{n:04}" for n in range(500)]
         lake.add("totals", pa.table({"who": names, "note": [letter] * 500, "n": [0] * 500}))
         if letter == "z":
-            [untouched] = set(files_of(lake)) - before
-        before = set(files_of(lake))
+            [untouched] = files_of(lake)
     changes = [(f"{letter}{n:04}", None if n % 7 == 0 else n) for letter in "ab" for n in range(0, 500, 2)]
     upserted(lake, tmp_path, *changes, ("new", 1))
     changed = {who: n for who, n in changes if n is not None}
