@@ -17,10 +17,10 @@ from penstock.columns.column import (
     NumberColumn,
     ValuesColumn,
     WindowedColumn,
-    from_arrow,
     null_column,
     pick,
 )
+from penstock.columns.returned import from_arrow
 from penstock.serdes import FLOAT, INT, JSON, STR, TimeWindowedSerde
 
 HOURS = TimeWindowedSerde(STR, 10)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
+import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.columns.column import ValuesColumn
 from penstock.columns.fields import FieldsColumn
 from penstock.columns.part import Part
+from penstock.columns.returned import from_arrow
+from penstock.errors import SerdeError
+from penstock.serdes.arrow_types import arrow_type
+from penstock.serdes.json import JsonSerde
 from penstock.serdes.structs import StructSerde
 
 TYPES: dict[Any, st.SearchStrategy[Any]] = {
@@ -78,3 +86,65 @@ def test_arrow_of_half_a_surrogate_pair_fails_as_its_bytes_do():
             errors.append((type(error), str(error)))
     assert len(errors) == 3
     assert len(set(errors)) == 1
+
+
+class Renamed(msgspec.Struct, rename="camel", kw_only=True):
+    net_amount: int | None
+    is_paid: bool = True
+    item: str
+    share: float | None = 0.5
+
+
+@dataclass
+class Order:
+    item: str | None
+    pieces: int
+    price: float = field(default=1.5, kw_only=True)
+
+
+KINDS = {pa.string(): str, pa.int64(): int, pa.float64(): float, pa.bool_(): bool}
+
+
+@st.composite
+def arrays(draw: st.DrawFn, type_: Any) -> Any:
+    """Structs as a columnar function may return them: of other types, without fields, with more of them, in another
+    order."""
+    fields = {one.name: one.type for one in arrow_type(type_)} | {"more": pa.int64()}
+    names = draw(st.permutations(list(fields)))
+    if draw(st.integers(0, 4)) == 0:
+        names = names[1:]
+    if draw(st.integers(0, 4)) == 0:
+        fields |= {"pieces": pa.float64(), "share": pa.int64()}
+    row = st.fixed_dictionaries({name: st.none() | TYPES[KINDS[fields[name]]] for name in names})
+    rows = draw(st.lists(st.none() | row, min_size=1, max_size=6))
+    found = pa.array(rows, pa.struct([(name, fields[name]) for name in names]))
+    return found[1:] if draw(st.booleans()) else found
+
+
+def shown(column: Any, what: str) -> Any:
+    try:
+        return repr(column.encoded().to_pylist() if what == "bytes" else column.decoded())
+    except SerdeError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("type_", [Renamed, Order])
+@given(st.data())
+def test_structs_that_a_columnar_function_returns_are_what_their_objects_are(type_: Any, data: st.DataObject):
+    given = data.draw(arrays(type_))
+    serde = JsonSerde(type_)
+    for what in ("bytes", "values"):
+        expected = ValuesColumn(serde.from_arrow(given), serde)
+        assert shown(from_arrow(given, serde), what) == shown(expected, what)
+
+
+def test_plain_structs_stay_columns():
+    given = pa.array([{"item": "tea", "pieces": 2, "price": 0.5}, {"item": 'a "b"', "pieces": 3, "price": 1.0}])
+    column = from_arrow(given, JsonSerde(Order))
+    assert isinstance(column, FieldsColumn)
+    lines = [b'{"item":"tea","pieces":2,"price":0.5}', b'{"item":"a \\"b\\"","pieces":3,"price":1.0}']
+    assert column.encoded().to_pylist() == lines
+    assert column.slice(0, 1).encoded().to_pylist() == lines[:1]
+    assert column.join([column.take(np.array([1]))]).encoded().to_pylist() == [*lines, lines[1]]
+    assert column.decoded() == [Order("tea", 2, price=0.5), Order('a "b"', 3, price=1.0)]
+    assert column.arrow() == given

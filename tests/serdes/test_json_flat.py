@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypedDict
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.arrays import binary
-from penstock.columns.numbers import NumberReader
+from penstock.columns.scanned import FieldScanner
 from penstock.errors import SerdeError
+from penstock.serdes.arrow_types import arrow_type
 from penstock.serdes.json import JsonSerde
 from penstock.serdes.json_flat import FlatColumns, flat_fields
 
@@ -131,55 +134,105 @@ def test_plain_records_take_the_quick_way():
     assert flat.read(binary([line] * 3).slice(1)).to_pylist() == [row, row]
 
 
-NUMBERS = NumberReader(flat_fields(Order) or {})
+SCANNER = FieldScanner(flat_fields(Order) or {})
+FIELDS = ("item", "pieces", "price", "paid", "note", "gift")
 
 
-def assert_numbers_are_those_of_objects(data: list[Any]) -> bool:
-    """The numbers of records are those of their objects, or the records are left to these; whether they are read."""
-    found = NUMBERS.read(binary(data)) if None not in data else None
+def assert_fields_are_those_of_objects(data: list[Any]) -> bool:
+    """The fields of records are those of their objects, or the records are left to these; whether they are read."""
+    found = SCANNER.read(binary(data), SERDE)
     if found is None:
         return False
     objects = SERDE.decode_all(binary(data))
-    for name in ("pieces", "price"):
-        assert repr(found[name].listed()) == repr([getattr(one, name) for one in objects])
-    assert set(found) == {"pieces", "price"}
+    rows = np.array([*range(len(data)), 0])[::-1]
+    for name in FIELDS:
+        expected = [None if one is None else getattr(one, name) for one in objects]
+        assert repr(found.part(name).listed()) == repr(expected)
+        found.arrow(name).validate(full=True)
+        assert repr(found.arrow(name).to_pylist()) == repr(expected)
+        assert repr(found.take(rows).arrow(name).to_pylist()) == repr([*expected, expected[0]][::-1])
+        assert repr(found.take(rows).take(slice(1, 2)).part(name).listed()) == repr(expected[-1:])
+    assert read(lambda data: found.struct(arrow_type(Order)), list(data)) == read(SERDE._arrow_of_values, list(data))
     return True
 
 
 @pytest.mark.parametrize("what", ODD)
-def test_numbers_of_odd_records_are_read_as_objects_are_or_not_at_all(what: str):
+def test_fields_of_odd_records_are_read_as_objects_are_or_not_at_all(what: str):
     for data in ([ODD[what]], [WHOLE.encode(), ODD[what], WHOLE.encode()]):
-        assert_numbers_are_those_of_objects(data)
+        assert_fields_are_those_of_objects(data)
 
 
-@given(st.lists(ORDERS, min_size=1, max_size=5), st.data())
-def test_numbers_are_those_of_objects_also_of_damaged_records(orders: list[Order], data: st.DataObject):
-    texts = [SERDE.encode(order) for order in orders]
-    assert_numbers_are_those_of_objects(list(texts))
-    at = data.draw(st.integers(0, len(texts) - 1))
-    where = data.draw(st.integers(0, len(texts[at]) - 1))
-    texts[at] = texts[at][:where] + data.draw(st.binary(max_size=2)) + texts[at][where + 1 :]
-    assert_numbers_are_those_of_objects(list(texts))
-
-
-@pytest.mark.parametrize(
-    "number", ["0", "7", "-7", "0.5", "-0.5", "100.25", "0.1", "1.7", "123456789012345", "12345678.0123456", "0.000001"]
+LAYOUTS: Any = st.sampled_from(
+    [
+        ("item", "pieces", "price", "paid", "note", "gift"),
+        ("gift", "more", "price", "paid", "pieces", "item"),
+        ("pieces", "price", "paid", "item", "note", "other", "gift", "more"),
+        ("item", "pieces", "price", "paid", "note", "note", "gift"),
+        ("item", "price", "paid", "gift"),
+    ]
 )
-def test_usual_numbers_take_the_quick_way(number: str):
+OTHERS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
+OTHERS |= st.lists(st.integers(), max_size=2) | st.dictionaries(st.text(max_size=2), st.integers(), max_size=2)
+BLANKS = st.sampled_from(["", "", " ", "\n"])
+
+
+@st.composite
+def texts_of(draw: st.DrawFn) -> list[bytes | None]:
+    """JSON as others write it: other orders, unknown and missing fields, escapes, blanks."""
+    found: list[bytes | None] = []
+    for order in draw(st.lists(st.none() | ORDERS, min_size=1, max_size=12)):
+        if order is None:
+            found.append(None)
+            continue
+        escapes, blank = draw(st.booleans()), draw(BLANKS)
+        fields = []
+        for name in draw(LAYOUTS):
+            value = getattr(order, name) if name in FIELDS else draw(OTHERS)
+            written = json.dumps(value, ensure_ascii=escapes) if name != "price" else repr(value)
+            fields.append(f'"{name}":{blank}{written}{blank}')
+        found.append(("{" + f",{blank}".join(fields) + "}").encode())
+    return found
+
+
+@given(texts_of(), st.data())
+def test_fields_are_those_of_objects_also_of_damaged_records(texts: list[bytes | None], data: st.DataObject):
+    if all(one is None or b"[" not in one for one in texts):
+        assert_fields_are_those_of_objects(list(texts))
+    at = data.draw(st.integers(0, len(texts) - 1))
+    if text := texts[at]:
+        where = data.draw(st.integers(0, len(text) - 1))
+        texts[at] = text[:where] + data.draw(st.binary(max_size=2)) + text[where + 1 :]
+    assert_fields_are_those_of_objects(list(texts))
+
+
+NUMBERS = ["0", "7", "-7", "0.5", "-0.5", "100.25", "0.1", "1.7", "123456789012345", "12345678.0123456", "0.000001"]
+NUMBERS += ["0.1234567890123456", "-1234567890.123456789", "-0.0", "0.30000000000000004", "123456789012345678901234567"]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_usual_records_are_read_without_an_object(number: str, monkeypatch: pytest.MonkeyPatch):
     price = with_("1.5", number)
     shuffled = (
         b'{ "price": ' + number.encode() + b', "gift":null, "note":"\xc3\xbc", "paid":false, "item":"", "pieces":3}'
     )
-    assert assert_numbers_are_those_of_objects([WHOLE.encode(), price, shuffled])
-    whole = "." not in number
-    assert assert_numbers_are_those_of_objects([with_('"pieces":2', f'"pieces":{number}')]) == whole
+    more = with_('"paid":true', f'"a":"b\\n","paid":true,"c":null,"d":{number}')
+    missing, escaped = with_('"note":null,', ""), with_("tea", '\\"tea\\\\\\n')
+    data: list[Any] = [WHOLE.encode(), price, shuffled, more, missing, escaped, None]
+    assert assert_fields_are_those_of_objects(data)
+    monkeypatch.setattr(JsonSerde, "decode_all", None)
+    assert SCANNER.read(binary(data), SERDE) is not None
 
 
-@pytest.mark.parametrize(
-    "number", ["1234567890123456", "0.1234567890123456", "-0", "-0.0", "1e3", "1.", ".5", "01", "-"]
-)
-def test_other_numbers_are_left_to_objects(number: str):
-    assert not assert_numbers_are_those_of_objects([with_("1.5", number)])
+@pytest.mark.parametrize("odd", ["an exponent", "an escaped letter", "a field twice", "a default", "more than int64"])
+def test_one_odd_record_is_read_as_an_object_and_the_others_are_not(odd: str, monkeypatch: pytest.MonkeyPatch):
+    taken = []
+    decode_all = JsonSerde.decode_all
+    monkeypatch.setattr(JsonSerde, "decode_all", lambda serde, data: taken.append(len(data)) or decode_all(serde, data))
+    read = SCANNER.read(binary([*[WHOLE.encode()] * 50, ODD[odd], *[WHOLE.encode()] * 50]), SERDE)
+    assert taken == [1]
+    assert (read is None) == (odd in ("an exponent", "more than int64"))
+    SCANNER.read(binary([*[WHOLE.encode()] * 50, *[ODD[odd]] * 50]), SERDE)
+    assert taken == [1]
 
 
 class Renamed(msgspec.Struct, rename="camel"):
@@ -187,11 +240,13 @@ class Renamed(msgspec.Struct, rename="camel"):
     is_paid: bool = True
 
 
-def test_numbers_go_by_the_names_in_python_and_may_be_none():
-    reader = NumberReader(flat_fields(Renamed) or {})
-    found = reader.read(binary([b'{"netAmount":5,"isPaid":true}', b'{"isPaid":false,"netAmount":null}']))
+def test_fields_go_by_the_names_in_python_and_may_be_none():
+    data = binary([b'{"netAmount":5,"isPaid":true}', b'{"isPaid":false,"netAmount":null}'])
+    found = FieldScanner(flat_fields(Renamed) or {}).read(data, JsonSerde(Renamed))
     assert found is not None
-    assert {name: part.listed() for name, part in found.items()} == {"net_amount": [5, None]}
+    assert [found.part(name).listed() for name in ("net_amount", "is_paid")] == [[5, None], [True, False]]
+    rows = [{"netAmount": 5, "isPaid": True}, {"netAmount": None, "isPaid": False}]
+    assert found.struct(arrow_type(Renamed)).to_pylist() == rows
 
 
 @dataclass

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from operator import itemgetter
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.arrays import Binary, BoolArray, IntArray, concat, null_mask, nulls
-from penstock.columns.numbers import Numbers, numbers_of
+from penstock.columns.scanned import Fields, fields_of
 from penstock.errors import SerdeError
 from penstock.record import Windowed
 from penstock.serdes import BYTES, Serde
+from penstock.serdes.arrow_types import arrow_type
 from penstock.serdes.primitives import NumberSerde
 from penstock.serdes.windowed import WindowedSerde
 
@@ -86,12 +87,12 @@ class Column(ABC):
 class BytesColumn(Column):
     """Bytes as received; decoded once, on demand."""
 
-    __slots__ = ("_data", "_numbers", "_values")
+    __slots__ = ("_data", "_fields", "_values")
 
     def __init__(self, data: Binary, serde: Serde):
         self._data = data
         self._values: list[Any] | None = None
-        self._numbers: Numbers | None = None
+        self._fields: Fields | Literal[False] | None = None
         self.serde = serde
 
     def __len__(self) -> int:
@@ -101,16 +102,14 @@ class BytesColumn(Column):
         taken = BytesColumn(self._data.take(pa.array(rows)), self.serde)
         if self._values is not None:
             taken._values = pick(self._values, rows)
-        if self._numbers:
-            taken._numbers = {name: part.take(rows) for name, part in self._numbers.items()}
+        taken._fields = self._fields and self._fields.take(rows)
         return taken
 
     def slice(self, start: int, stop: int) -> Column:
         part = BytesColumn(self._data[start:stop], self.serde)
         if self._values is not None:
             part._values = self._values[start:stop]
-        if self._numbers:
-            part._numbers = {name: one.take(slice(start, stop)) for name, one in self._numbers.items()}
+        part._fields = self._fields and self._fields.take(slice(start, stop))
         return part
 
     def null_mask(self) -> BoolArray | None:
@@ -124,11 +123,16 @@ class BytesColumn(Column):
             self._values = self.serde.decode_all(self._data)
         return self._values
 
-    def numbers(self) -> Numbers:
-        """Return the numbers in the fields, all of whose objects can be read; empty if they are read as objects."""
-        if self._numbers is None:
-            self._numbers = (None if self._values is not None else numbers_of(self._data, self.serde)) or {}
-        return self._numbers
+    def fields(self) -> Fields | None:
+        """Return the fields of objects, all of which can be read then; None if they are read as objects."""
+        if self._fields is None:
+            self._fields = (None if self._values is not None else fields_of(self._data, self.serde)) or False
+        return self._fields or None
+
+    def arrow(self) -> Any:
+        fields = self.fields()
+        kind = None if fields is None else arrow_type(self.serde.type)  # type: ignore[attr-defined]
+        return super().arrow() if fields is None else fields.struct(kind)
 
     def read(self) -> Column:
         """Return the column as Kafka Streams' deserializers would: null where the bytes decode to None.
@@ -337,53 +341,3 @@ def pick(values: list[Any], rows: IntArray) -> list[Any]:
 def null_column(count: int, serde: Serde = BYTES) -> Column:
     """Return a column of nulls."""
     return BytesColumn(nulls(count), serde)
-
-
-_EXACT = 2**53
-"""Up to here, a float keeps each integer."""
-_MOST = 2**63 - 1
-
-
-def from_arrow(values: Any, serde: Serde) -> Column:
-    """Return a column of the Arrow array that a columnar function returned.
-
-    Whole arrays become a column at once where that changes no value; all else is judged value by value, as plain
-    functions' results are.
-    """
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
-    elif not isinstance(values, pa.Array):
-        values = pa.array(values)
-    kind = values.type
-    is_float = pa.types.is_floating(kind)
-    if isinstance(serde, NumberSerde) and (pa.types.is_integer(kind) or (is_float and serde.plain is float)):
-        missing = null_mask(values)
-        given = (values.fill_null(0) if values.null_count else values).to_numpy(zero_copy_only=False)
-        numbers = given.astype(serde.native)
-        if _are_the_same(given, numbers):
-            return NumberColumn(numbers, serde, None if missing is None else ~missing)
-    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-    if (serde.name in ("str", "bytes") and is_text) or (is_bytes and _is_written(values, serde)):
-        return BytesColumn(values.cast(pa.binary()), serde)
-    return ValuesColumn(serde.from_arrow(values), serde)
-
-
-def _is_written(data: Any, serde: Serde) -> bool:
-    """Whether bytes are values as a serde writes them."""
-    if serde.name == "bytes" or isinstance(serde, NumberSerde):
-        return serde.name == "bytes"
-    try:
-        serde.decode_all(data.cast(pa.binary()))
-    except SerdeError:
-        return False
-    return True
-
-
-def _are_the_same(given: np.ndarray[Any, Any], numbers: np.ndarray[Any, Any]) -> bool:
-    """Whether the numbers are unchanged."""
-    if given.dtype.kind == "f":
-        return True
-    if numbers.dtype.kind == "f":
-        return bool((np.abs(numbers) < _EXACT).all()) or numbers.tolist() == given.tolist()
-    return given.dtype != np.uint64 or not given.size or int(given.max()) <= _MOST

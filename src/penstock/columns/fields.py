@@ -1,4 +1,5 @@
-"""Columns of Structs, kept field by field: results of aggregates by name. The Structs are made when asked for."""
+"""Columns of Structs and dataclasses, kept field by field: results of aggregates by name, of columnar functions and of
+expressions. The objects are made when asked for."""
 
 from __future__ import annotations
 
@@ -10,10 +11,10 @@ import pyarrow as pa
 
 from penstock.arrays import Binary, BoolArray, IntArray, nulls
 from penstock.columns.column import BytesColumn, Column
-from penstock.columns.part import Part, joined, masks
+from penstock.columns.part import AnyPart, TextPart, joined, masks
 from penstock.serdes.arrow_types import arrow_type
+from penstock.serdes.json import JsonSerde
 from penstock.serdes.json_objects import written
-from penstock.serdes.structs import StructSerde
 
 _WITHOUT_FLOATS = frozenset((str, bytes, int, bool, type(None)))
 
@@ -27,12 +28,12 @@ class FieldsColumn(Column):
 
     __slots__ = ("_count", "_data", "_given", "_values", "valid")
 
-    serde: StructSerde
+    serde: JsonSerde
 
     def __init__(
         self,
-        parts: tuple[Part, ...] | Callable[[], tuple[Part, ...]],
-        serde: StructSerde,
+        parts: tuple[AnyPart, ...] | Callable[[], tuple[AnyPart, ...]],
+        serde: JsonSerde,
         valid: BoolArray | None = None,
         count: int = 0,
     ):
@@ -44,7 +45,7 @@ class FieldsColumn(Column):
         self._values: list[Any] | None = None
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[AnyPart, ...]:
         if callable(self._given):
             self._given = self._given()
         return self._given
@@ -77,7 +78,8 @@ class FieldsColumn(Column):
         if not len(self) or not all(map(_is_finite, self.parts)):
             return None
         try:
-            return written(self.serde.names, [part.listed() for part in self.parts])
+            parts = [part.values if isinstance(part, TextPart) else part.listed() for part in self.parts]
+            return written(self.serde.names, parts)
         except (ValueError, TypeError, OverflowError):  # encoding each value by itself finds the one that fails
             return None
 
@@ -99,7 +101,7 @@ class FieldsColumn(Column):
 
     def decoded(self) -> list[Any]:
         if self._values is None:
-            values: list[Any] = list(map(self.serde.type, *(part.listed() for part in self.parts)))
+            values: list[Any] = list(map(self.serde.made, *(part.listed() for part in self.parts)))
             if self.valid is not None:
                 for row in np.flatnonzero(~self.valid).tolist():
                     values[row] = None
@@ -109,20 +111,27 @@ class FieldsColumn(Column):
     def where(self, keep: BoolArray) -> Column:
         return FieldsColumn(self.parts, self.serde, keep if self.valid is None else keep & self.valid)
 
-    def narrowed(self, count: int, serde: StructSerde) -> FieldsColumn:
+    def narrowed(self, count: int, serde: JsonSerde) -> FieldsColumn:
         """Return the first fields as another type."""
         return FieldsColumn(self.parts[:count], serde, self.valid)
 
     def _join(self, every: list[Any]) -> Column:
-        kinds = [{column.parts[number].values.dtype for column in every} for number in range(len(self.parts))]
+        kinds = [{column.parts[number].kind for column in every} for number in range(len(self.parts))]
         if any(len(kind) > 1 for kind in kinds):
             return BytesColumn(super()._join(every).encoded(), self.serde)
-        parts = tuple(joined([column.parts[number] for column in every]) for number in range(len(self.parts)))
+        parts = tuple(_joined([column.parts[number] for column in every]) for number in range(len(self.parts)))
         return FieldsColumn(parts, self.serde, masks([column.valid for column in every], list(map(len, every))))
 
 
-def _is_finite(part: Part) -> bool:
+def _joined(parts: list[Any]) -> AnyPart:
+    texts = [part.values for part in parts if isinstance(part, TextPart)]
+    return TextPart(pa.concat_arrays(texts)) if texts else joined(parts)
+
+
+def _is_finite(part: AnyPart) -> bool:
     """Return whether a field has no NaN and no infinity, which JSON writes as text."""
+    if isinstance(part, TextPart):
+        return True
     if part.values.dtype == object:
         return _WITHOUT_FLOATS.issuperset(map(type, part.values.tolist()))
     return part.values.dtype != np.float64 or bool(np.isfinite(part.values).all())

@@ -18,6 +18,11 @@ class Part(NamedTuple):
     values: NDArray[Any]
     present: BoolArray | None = None
 
+    @property
+    def kind(self) -> Any:
+        """The type of the array."""
+        return self.values.dtype
+
     def take(self, rows: IntArray | slice) -> Part:
         """Return the field of these rows."""
         return Part(self.values[rows], None if self.present is None else self.present[rows])
@@ -50,6 +55,33 @@ def _plain_arrow(values: list[Any], kind: Any) -> Any:
         return pa.array(values, kind)
     except (pa.ArrowException, OverflowError, UnicodeEncodeError):  # a number of more than 64 bits, half a pair
         return None
+
+
+class TextPart(NamedTuple):
+    """One field of text of many values, as an Arrow array."""
+
+    values: Any
+
+    @property
+    def kind(self) -> Any:
+        """The type of the array."""
+        return self.values.type
+
+    def take(self, rows: IntArray | slice) -> TextPart:
+        """Return the field of these rows."""
+        return TextPart(self.values[rows] if isinstance(rows, slice) else self.values.take(pa.array(rows)))
+
+    def listed(self) -> list[Any]:
+        """Return Python values, and None where the field has no value."""
+        found: list[Any] = self.values.to_pylist()
+        return found
+
+    def arrow(self, kind: Any) -> Any:
+        """Return the field as an Arrow array of a type; None if that would not have the same values."""
+        return self.values if kind == self.values.type else None
+
+
+AnyPart = Part | TextPart
 
 
 def joined(parts: list[Part]) -> Part:

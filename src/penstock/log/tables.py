@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from penstock.arrays import Binary, IntArray, nulls
 from penstock.columns.batch import HEADERS
-from penstock.columns.column import from_arrow
+from penstock.columns.returned import from_arrow
 from penstock.errors import ConfigError, SerdeError
 from penstock.log.contract.topics import TopicInfo
 from penstock.log.records import Records

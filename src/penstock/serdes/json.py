@@ -19,7 +19,7 @@ from penstock.messages import describe, show
 from penstock.serdes.arrow_types import arrow_type
 from penstock.serdes.base import Serde
 from penstock.serdes.json_fields import Finder, finder_of, unknown_fields_of
-from penstock.serdes.json_flat import FlatColumns, flat_fields
+from penstock.serdes.json_flat import FlatColumns, FlatField, flat_fields, is_made_of_fields, maker_of
 from penstock.serdes.json_keys import all_distinct, check_keys, may_hold_other_keys
 from penstock.serdes.non_finite import may_hold_floats, with_floats, with_text
 from penstock.usage.calls import close
@@ -205,6 +205,22 @@ class JsonSerde(Serde):
         return type(self) is JsonSerde and self._unknown != "refuse" and flat_fields(self.type) is not None
 
     @cached_property
+    def names(self) -> list[str]:
+        """The names of the fields in JSON, in the order of the class."""
+        return [field.encode_name for field in msgspec.inspect.type_info(self.type).fields]  # type: ignore[attr-defined]
+
+    @cached_property
+    def made(self) -> Callable[..., Any]:
+        """A function that makes an object of its fields, in the order of the class."""
+        return maker_of(self.type)
+
+    @cached_property
+    def written_fields(self) -> list[FlatField] | None:
+        """The fields of a class that is no more than its fields, which are plain; None for other types."""
+        fields = flat_fields(self.type) if type(self) is JsonSerde else None
+        return None if fields is None or not is_made_of_fields(self.type) else list(fields.values())
+
+    @cached_property
     def _flat(self) -> FlatColumns | None:
         return None if self._unknown == "refuse" else FlatColumns.of(self.type)
 
@@ -213,10 +229,12 @@ class JsonSerde(Serde):
         return self._arrow_of_values(data) if found is None else found
 
     def _arrow_of_values(self, data: Binary) -> Any:
-        values = msgspec.to_builtins(self.decode_all(data))
-        kind = arrow_type(self.type)
+        values = self.decode_all(data)
+        kind, flat = arrow_type(self.type), flat_fields(self.type)
         try:
-            return pa.array(values, kind)
+            if flat is not None:
+                return _struct_of(values, flat)
+            return pa.array(msgspec.to_builtins(values), kind)
         except (pa.ArrowException, TypeError, OverflowError) as error:
             raise SerdeError(
                 f"values of type {self.name} do not go into one Arrow array for a @columnar function: {error}; take "
@@ -238,6 +256,14 @@ class JsonSerde(Serde):
 
     def __hash__(self) -> int:
         return hash((JsonSerde, self.name))
+
+
+def _struct_of(values: list[Any], fields: dict[str, FlatField]) -> Any:
+    """Return objects as an Arrow array of a struct; also with fields that have their defaults, which ``msgspec`` leaves
+    out of dataclasses."""
+    columns = [[None if one is None else getattr(one, field.name) for one in values] for field in fields.values()]
+    arrays = [pa.array(column, field.column) for column, field in zip(columns, fields.values(), strict=True)]
+    return pa.StructArray.from_arrays(arrays, list(fields), mask=pa.array([one is None for one in values], pa.bool_()))
 
 
 def _named(fields: list[str]) -> str:

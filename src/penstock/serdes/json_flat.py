@@ -7,6 +7,8 @@ else to ``msgspec``: nested values, unknown and missing fields, escapes like ``\
 from __future__ import annotations
 
 import dataclasses
+import inspect
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec.inspect as kinds
@@ -129,6 +131,40 @@ def _is_simple(kind: kinds.Type) -> bool:
         is_plain = not (kind.tag or kind.array_like or kind.forbid_unknown_fields or config.omit_defaults)
         return is_plain and not hasattr(kind.cls, "__post_init__")
     return False
+
+
+def is_made_of_fields(type_: Any) -> bool:
+    """Return whether a class is made with its fields as arguments, and no others."""
+    names = [field.name for field in kinds.type_info(type_).fields]  # type: ignore[attr-defined]
+    try:
+        parameters = inspect.signature(type_).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return sorted(names) == sorted(one.name for one in parameters) and all(one.kind in _NAMED for one in parameters)
+
+
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def maker_of(type_: Any) -> Callable[..., Any]:
+    """Return a function that makes an object of its fields, in the order of the class.
+
+    >>> import msgspec
+    >>> class Order(msgspec.Struct, kw_only=True):
+    ...     cents: int
+    ...     note: str
+    >>> maker_of(Order)(5, "tea")
+    Order(cents=5, note='tea')
+    """
+    names = [field.name for field in kinds.type_info(type_).fields]  # type: ignore[attr-defined]
+    parameters = list(inspect.signature(type_).parameters.values())
+    if [one.name for one in parameters] == names and all(one.kind is _NAMED[0] for one in parameters):
+        return type_  # type: ignore[no-any-return]
+
+    def made(*values: Any) -> Any:
+        return type_(**dict(zip(names, values, strict=True)))
+
+    return made
 
 
 def _flat(field: kinds.Field) -> FlatField | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -24,11 +24,6 @@ class StructSerde(JsonSerde):
     def __init__(self, fields: Fields):
         self.fields = fields
         super().__init__(struct_of(fields))
-
-    @cached_property
-    def names(self) -> list[str]:
-        """The names of the fields in JSON."""
-        return list(self.type.__struct_encode_fields__)
 
     def __reduce__(self) -> Any:
         return StructSerde, (self.fields,)

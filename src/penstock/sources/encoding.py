@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.arrays import nulls
 from penstock.columns.batch import HEADERS
-from penstock.columns.column import from_arrow
+from penstock.columns.returned import from_arrow
 from penstock.errors import ConfigError, PenstockError, SourceError
 from penstock.log.records import Records
 from penstock.log.rows import now, records_of

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from penstock import Count, First, Last, Max, Mean, Min, SessionWindows, StreamsBuilder, Sum, TimeWindows
-from penstock.columns import numbers
+from penstock.columns import scanned
 from penstock.plan.aggregates.reading import Reading
 from penstock.serdes.json import JsonSerde
 from support.flows import Run
@@ -47,7 +47,7 @@ WRONG = [
 
 @pytest.fixture(autouse=True)
 def is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(numbers, "worth", 0)
+    monkeypatch.setattr(scanned, "worth", 0)
 
 
 def rows(wrong: list[bytes]) -> list[Any]:

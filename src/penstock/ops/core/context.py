@@ -104,7 +104,7 @@ class Context:
         """
         for name in names:
             column = batch.value if name == "numbers" else getattr(batch, name, None)
-            if name == "numbers" and isinstance(column, BytesColumn) and column.numbers():
+            if name == "numbers" and isinstance(column, BytesColumn) and column.fields():
                 continue
             if column is None or not (errors := undecodable(column)):
                 continue

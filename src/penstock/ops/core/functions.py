@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from penstock.arrays import BoolArray, IntArray, is_too_large
 from penstock.columns.batch import Batch
-from penstock.columns.column import Column, ValuesColumn, WindowedColumn, from_arrow
+from penstock.columns.column import Column, ValuesColumn, WindowedColumn
+from penstock.columns.returned import from_arrow
 from penstock.errors import ProcessingError
 from penstock.figures.moving import moving
 from penstock.handlers import PROCESSING

@@ -12,8 +12,8 @@ import numpy as np
 from penstock.arrays import BoolArray, IntArray
 from penstock.columns.column import BytesColumn, Column
 from penstock.columns.fields import FieldsColumn
-from penstock.columns.numbers import Numbers
 from penstock.columns.part import Part, joined
+from penstock.columns.scanned import Fields
 from penstock.ops.core.groups import Groups
 from penstock.ops.core.named_columns import Given, computed, is_computed, objects
 from penstock.plan.aggregates.folding import Folding
@@ -68,11 +68,11 @@ class NamedColumns:
         together = self._together
         found: dict[str, Part] = {}
         existed = np.array([one is not None for one in kept], np.bool_)
-        trusted, numbers = isinstance(values, BytesColumn), _numbers(together, values)
+        trusted, fields = isinstance(values, BytesColumn), _fields(together, values)
         for names, reading, folding in self.each():
             base = [[None if one is None else getattr(one, name) for one in kept] for name in names]
             read = partial(_read, reading, keys, values)
-            number = None if reading.number is None else numbers.get(reading.number)
+            number = None if fields is None or reading.number is None else fields.number(reading.number)
             given = Given(groups, existed, base, read, number, trusted and reading.function is None)
             found |= zip(names, computed(folding, given), strict=True)
         return [found[name] for name in self._names]
@@ -102,9 +102,9 @@ def _inverse(order: IntArray) -> IntArray:
     return places
 
 
-def _numbers(together: Together, values: Column) -> Numbers:
-    """Return the numbers in the fields of values, if the aggregates need nothing else of them."""
-    return values.numbers() if isinstance(values, BytesColumn) and together.reads_columns == NUMBERS else {}
+def _fields(together: Together, values: Column) -> Fields | None:
+    """Return the fields of values, if the aggregates need nothing but numbers of them."""
+    return values.fields() if isinstance(values, BytesColumn) and together.reads_columns == NUMBERS else None
 
 
 def _read(reading: Reading, keys: Callable[[], list[Any]], values: Column) -> list[Any]:

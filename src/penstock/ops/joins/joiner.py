@@ -6,7 +6,8 @@ import numpy as np
 
 from penstock.arrays import BoolArray
 from penstock.columns.batch import Batch
-from penstock.columns.column import Column, ValuesColumn, from_arrow, null_column
+from penstock.columns.column import Column, ValuesColumn, null_column
+from penstock.columns.returned import from_arrow
 from penstock.ops.core.functions import Caller
 from penstock.ops.tables.table import did_not_fail, row_numbers_of
 from penstock.serdes import Serde

@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 
 from penstock.arrays import Binary, BoolArray, IntArray, fixed_binary, last_numbers, nulls, without_last
 from penstock.columns.batch import Batch, merge, take_order
-from penstock.columns.column import BytesColumn, Column, ValuesColumn, from_arrow, null_column
+from penstock.columns.column import BytesColumn, Column, ValuesColumn, null_column
+from penstock.columns.returned import from_arrow
 from penstock.ops.core.context import Context
 from penstock.ops.core.functions import Caller
 from penstock.ops.core.nulls import complete, drop_nulls

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from penstock.columns.batch import Batch
-from penstock.columns.column import ValuesColumn, from_arrow
+from penstock.columns.column import ValuesColumn
+from penstock.columns.returned import from_arrow
 from penstock.ops.core.functions import Caller
 from penstock.ops.core.operator import Collector, Operator
 from penstock.serdes import Serde
