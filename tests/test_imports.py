@@ -179,6 +179,58 @@ def test_rules_give_the_same_with_and_without_numba(program: str, expected: str)
     assert run(program) == run(quiet + blocked(["numba"]) + program) == expected
 
 
+COUNTED = """
+from penstock import StreamsBuilder
+from penstock.testing import TopologyTestDriver
+
+builder = StreamsBuilder()
+builder.stream("in", key=str, value=int).group_by_key().count().to_stream().to("out")
+driver = TopologyTestDriver(builder.build())
+driver.pipe_input("in", "a", 1, 0)
+assert [tuple(one)[:2] for one in driver.read_output("out")] == [("a", 1)]
+"""
+
+
+def test_processing_records_does_not_import_pandas():
+    assert "pandas" not in modules_of(COUNTED)
+
+
+@pytest.mark.parametrize("first", ["", "import pandas\n"], ids=["Penstock first", "pandas first"])
+def test_arrow_knows_the_series_of_a_program_that_imports_pandas(first: str):
+    program = """
+import importlib.util, sys
+assert importlib.util.find_spec("pandas").name == "pandas"  # as libraries look whether there is pandas
+import pandas, pyarrow
+series = pandas.Series([1.0, None, 3.0])
+print(pyarrow.array(series).null_count, pyarrow.table({"n": series}).to_pandas()["n"].sum())
+print(pandas.__spec__.loader.exec_module.__name__, sum("penstock" in type(one).__module__ for one in sys.meta_path))
+"""
+    assert run(first + COUNTED + program) == "1 4.0\nexec_module 0\n"
+
+
+def test_arrow_gives_a_data_frame_where_nobody_has_imported_pandas():
+    program = "import pyarrow\nprint(pyarrow.table({'n': [1, 2]}).to_pandas()['n'].tolist())\n"
+    program += "import pandas\nprint(pyarrow.array(pandas.Series([1.0, None])).null_count)"
+    assert run(COUNTED + program) == "[1, 2]\n1\n"
+
+
+def test_a_pandas_that_cannot_be_imported_is_looked_for_again(tmp_path):
+    """As where one of its own modules is missing: the next import may succeed."""
+    (tmp_path / "pandas.py").write_text("import sys\nif not hasattr(sys, 'is_there'): raise ImportError('not yet')\n")
+    program = f"""
+import sys
+sys.path.insert(0, {str(tmp_path)!r})
+try:
+    import pandas
+except ImportError as error:
+    print(error)
+sys.is_there = True
+import pandas
+print(pandas.__file__ == {str(tmp_path / "pandas.py")!r})
+"""
+    assert run(COUNTED + program) == "not yet\nTrue\n"
+
+
 def test_without_numba_it_is_said_once_what_is_slower():
     told = "import warnings\nwarnings.showwarning = lambda text, *_: print(text)\n"
     printed = run(told + blocked(["numba"]) + SESSIONS + SUPPRESSED).splitlines()

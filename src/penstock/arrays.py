@@ -14,6 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from penstock.usage.pandas_on_demand import import_pandas_on_demand
+
+import_pandas_on_demand()
+
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 HashArray = NDArray[np.uint64]

@@ -17,7 +17,7 @@ from penstock import consume
 from penstock.state.folder_lock import lockable, takes
 from penstock.testing.broker import free_ports
 from support.connect import KEYS, connect_server, counting, put, remote_session
-from support.spark_classes import QUICK_JVM
+from support.spark_classes import prepared_jvm
 from support.standalone import StandaloneCluster
 
 pytestmark = pytest.mark.slow
@@ -40,7 +40,7 @@ def pages() -> str:
 @pytest.fixture(scope="module")
 def remote(cluster: StandaloneCluster, pages: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     given = {
-        "spark_executor_extraJavaOptions": QUICK_JVM,
+        "spark_executor_extraJavaOptions": prepared_jvm(),
         "spark_executor_memory": "600m",
         "spark_ui_enabled": "true",
         "spark_ui_port": pages.rpartition(":")[2],

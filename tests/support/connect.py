@@ -16,7 +16,7 @@ from typing import Any
 import pyspark
 
 from penstock import StreamsBuilder, produce
-from support.spark_classes import QUICK_JVM
+from support.spark_classes import QUICK_JVM, prepared_jvm
 
 _SECONDS = 120.0
 
@@ -56,7 +56,7 @@ def connect_server(folder: Path, master: str = "local[4]", **conf: str) -> Itera
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": QUICK_JVM,
+        "spark.driver.extraJavaOptions": prepared_jvm(),
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "3",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),

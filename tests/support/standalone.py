@@ -20,7 +20,7 @@ import pyspark
 
 from penstock.engine.slots.slot import EXECUTOR_STATE_DIR
 from support.machines import Machines
-from support.spark_classes import QUICK_JVM
+from support.spark_classes import QUICK_JVM, prepared_jvm
 
 _PATIENCE = 120.0
 
@@ -134,7 +134,7 @@ class StandaloneCluster:
             "SPARK_WORKER_DIR": str(own / "work"),
             "SPARK_LOCAL_DIRS": str(own / "local"),
             "SPARK_LAUNCHER_OPTS": QUICK_JVM,
-            "SPARK_DAEMON_JAVA_OPTS": f"{QUICK_JVM} {kept} -D{DECOMMISSIONING}",
+            "SPARK_DAEMON_JAVA_OPTS": f"{prepared_jvm()} {kept} -D{DECOMMISSIONING}",
             "PYSPARK_PYTHON": sys.executable,
             EXECUTOR_STATE_DIR: str(own / "state"),
         }

@@ -24,7 +24,12 @@ _THREADS = 17
 _LAST_WORDS_SECONDS = 1.0
 
 _forks = multiprocessing.get_context("forkserver")
-_forks.set_forkserver_preload(["penstock", "penstock.engine.local", "penstock.query.committed"])
+_forks.set_forkserver_preload(
+    [
+        *("penstock", "penstock.engine.local", "penstock.query.committed", "penstock.storage.opening"),
+        *("penstock.dsl.aggregates", "penstock.dsl.cogrouped", "penstock.dsl.windowed", "penstock.engine.commit.loop"),
+    ]
+)
 
 
 class _Forked:
