@@ -80,8 +80,8 @@ class AwaitedSteps(Stream[K, V]):
             capacity: how many calls run side by side in each slot.
             timeout: how long one call may take; by default any time.
             retries: how often a call that failed is made again: after 0.1 seconds, 0.2, 0.4, and so on up to 10.
-            ordered: whether results must keep the order of the stream. They keep it in any case today, because a commit
-                shows all of its results at once.
+            ordered: False allows another order than that of the stream. Results keep the order of the stream in
+                any case: a commit shows them all at once, so none would come earlier (decision 0122).
             batch: with a number, one call gets up to so many records: a list of values, or lists of keys and of values.
                 It returns a list of as many results. If such a call fails, and errors do not stop the program, each of
                 its records is tried alone.
