@@ -489,6 +489,7 @@ FUNCTIONS: dict[str, dict[str, Wrong]] = {
     },
     "open_store": {"application": APPLICATION, "name": {"one that there is not": "other"}, "max_age": DURATION},
     "Kafka": {"servers": {"a number": 5, "empty": "", "a list": []}, "timeout": {"text": "soon", "NaN": math.nan}},
+    "col": {"name": {"a number": 5, "empty": "", "two dots": "a..b", "None": None}},
     "columnar": {"function": NO_FUNCTION | {"text": "value", "one of Python's own": len}},
     "pipe": {
         "steps": FUNCTION | {"a function that returns nothing": lambda stream: None},
@@ -542,6 +543,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "produce_columns": {"columns": {"k": ["a"], "v": ["x"]}, "topic": "t", "key": "k", "value": "v"},
     "open_store": {"application": "app", "name": "counts"},
     "Kafka": {"servers": "localhost:9092"},
+    "col": {"name": "amount"},
     "columnar": {"function": lambda keys, values: values},
     "pipe": {"steps": lambda stream: stream, "records": [("a", "x")]},
     "Topology.batches": {"application_id": "app", "topic": "in"},

@@ -44,6 +44,7 @@ WITHOUT_VALUES = {
 }
 NOT_OF_KAFKA_STREAMS = {
     "aggregate by name",
+    "Expressions: col",
     "map_values_async, filter_async",
     "deduplicate_by_key",
     "deduplicate_by_key_value, deduplicate",

@@ -109,6 +109,7 @@ if _TYPE_CHECKING:
         Sum,
         TopN,
     )
+    from penstock.plan.expressions.expression import col
     from penstock.plan.functions import columnar
     from penstock.plan.store_suppliers import DslKeyValueParams, DslSessionParams, DslStoreSuppliers, DslWindowParams
     from penstock.plan.topology import Topology
@@ -361,6 +362,7 @@ __all__ = [
     "Windowed",
     "Windows",
     "cloud_event",
+    "col",
     "columnar",
     "consume",
     "debezium",
@@ -429,6 +431,7 @@ _NAMES = {
     "values.offset_reset": "AutoOffsetReset",
     "plan.aggregates.approximate": "ApproxDistinct ApproxQuantile",
     "plan.aggregates.named": "Collect Count First Last Max Mean Min NamedAggregate Sum TopN",
+    "plan.expressions.expression": "col",
     "plan.functions": "columnar",
     "plan.store_suppliers": "DslKeyValueParams DslSessionParams DslStoreSuppliers DslWindowParams",
     "plan.topology": "Topology",

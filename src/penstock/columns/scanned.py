@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import Binary, BoolArray, IntArray, spans
-from penstock.columns.part import Part
+from penstock.columns.part import Part, TextPart
 from penstock.serdes import Serde
 from penstock.serdes.json import JsonSerde
 from penstock.serdes.json_flat import FlatField, flat_fields
@@ -47,6 +47,10 @@ class Fields:
         """Return a field of numbers; None if it has others."""
         field = self._scanned.fields[name]
         return self.part(name) if field.column in (pa.int64(), pa.float64()) else None
+
+    def text(self, name: str) -> TextPart | None:
+        """Return a field of text; None if it has others."""
+        return TextPart(self.arrow(name)) if self._scanned.fields[name].column == pa.string() else None
 
     def part(self, name: str) -> Part:
         """Return a field."""

@@ -20,11 +20,12 @@ from penstock.dsl.repartitioned import Grouped, Repartitioned, grouped_of, repar
 from penstock.dsl.results import agreed
 from penstock.dsl.sinks import KEEP, MAX_BEHIND, RETRY_FOR, Limits, Wanted, add_sink
 from penstock.dsl.stateless import StatelessSteps
-from penstock.dsl.stream import KEY_VALUE, repartition_node
+from penstock.dsl.stream import repartition_node
 from penstock.dsl.stream_joins import StreamJoins
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
-from penstock.plan.functions import caller, check_type, user_function
+from penstock.plan.expressions.expression import Expression
+from penstock.plan.functions import caller, check_type
 from penstock.plan.options import in_place_of
 from penstock.plan.sinks import Partitioner, TopicSelector, partitioner_of, sink_node
 from penstock.processor import RecordContext
@@ -354,6 +355,16 @@ class KStream(StatelessSteps[K, V], AwaitedSteps[K, V], StreamJoins[K, V]):
     @overload
     def group_by(
         self,
+        mapper: Expression,
+        key: Any = None,
+        value: Any = None,
+        name: str | None = None,
+        grouped: Grouped | None = None,
+    ) -> KGroupedStream[Any, V]: ...
+
+    @overload
+    def group_by(
+        self,
         mapper: Callable[[K, V], K2],
         key: Any = None,
         value: Any = None,
@@ -373,13 +384,13 @@ class KStream(StatelessSteps[K, V], AwaitedSteps[K, V], StreamJoins[K, V]):
 
     def group_by(
         self,
-        mapper: OfKeyValue[K, V, K2],
+        mapper: OfKeyValue[K, V, K2] | Expression,
         key: Any = None,
         value: Any = None,
         name: str | None = None,
         grouped: Grouped | None = None,
-    ) -> KGroupedStream[K2, V]:
-        """Group by what a function of (key, value) gives; this repartitions.
+    ) -> KGroupedStream[Any, V]:
+        """Group by what a function of (key, value) gives, or an expression such as ``col("city")``; this repartitions.
 
         Types and name can be said in a ``Grouped``, behind the function as in Kafka Streams or as ``grouped=``.
 
@@ -391,7 +402,7 @@ class KStream(StatelessSteps[K, V], AwaitedSteps[K, V], StreamJoins[K, V]):
 
         grouped, key = in_place_of(Grouped, key, grouped, "group_by", "grouped")
         given = grouped_of("group_by", grouped, key, value, name)
-        node = self._select_key(user_function(mapper, "group_by", KEY_VALUE, context=True), given.key, given.name)
+        node = self._select_key(mapper, "group_by", given.key, given.name)
         return KGroupedStream(self._graph, node, node.key, given.value or self._value, given.name, True)
 
     # --- deduplication -------------------------------------------------------------------------------------------

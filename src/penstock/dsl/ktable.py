@@ -201,7 +201,7 @@ class KTable(TableJoins[K, V]):
         stream: KStream[K, V] = KStream(self._graph, self._graph.add(node), self._key, self._value)
         if mapper is None:
             return stream
-        renamed = stream._select_key(user_function(mapper, "to_stream", KEY_VALUE, context=True), key, None)
+        renamed = stream._select_key(mapper, "to_stream", key, None)
         return stream._next(renamed, key=renamed.key)
 
     def to_spark_table(

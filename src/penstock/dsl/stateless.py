@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
+from penstock.dsl.expressions import mapper_of, said_of
 from penstock.dsl.functions import OfKeyValue
 from penstock.dsl.graph import K2, V2, K, R, V
 from penstock.dsl.printed import Printed
 from penstock.dsl.results import annotated, key_type, value_type
 from penstock.dsl.stream import KEY_VALUE, VALUE, Stream
 from penstock.plan import names, nodes
-from penstock.plan.functions import UserFunction, check_type, user_function
+from penstock.plan.expressions.expression import Expression
+from penstock.plan.expressions.typed import evaluation
+from penstock.plan.functions import check_type, user_function
 from penstock.processor import RecordContext
 
 if TYPE_CHECKING:
@@ -23,6 +26,9 @@ class StatelessSteps(Stream[K, V]):
     """The stateless steps of a stream; users have a ``KStream``."""
 
     @overload
+    def filter(self, predicate: Expression, name: str | None = None) -> KStream[K, V]: ...
+
+    @overload
     def filter(
         self,
         predicate: Callable[[K, V], Any],
@@ -36,8 +42,8 @@ class StatelessSteps(Stream[K, V]):
         name: str | None = None,
     ) -> KStream[K, V]: ...
 
-    def filter(self, predicate: OfKeyValue[K, V, Any], name: str | None = None) -> KStream[K, V]:
-        """The records for which a function of (key, value) is true.
+    def filter(self, predicate: OfKeyValue[K, V, Any] | Expression, name: str | None = None) -> KStream[K, V]:
+        """The records for which a function of (key, value) is true, or a condition such as ``col("amount") > 20``.
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.filter(lambda key, value: value > 1), [("a", 1), ("b", 2)])
@@ -46,6 +52,9 @@ class StatelessSteps(Stream[K, V]):
         return self._filter(predicate, False, name)
 
     @overload
+    def filter_not(self, predicate: Expression, name: str | None = None) -> KStream[K, V]: ...
+
+    @overload
     def filter_not(
         self,
         predicate: Callable[[K, V], Any],
@@ -59,8 +68,8 @@ class StatelessSteps(Stream[K, V]):
         name: str | None = None,
     ) -> KStream[K, V]: ...
 
-    def filter_not(self, predicate: OfKeyValue[K, V, Any], name: str | None = None) -> KStream[K, V]:
-        """The records for which a function of (key, value) is false.
+    def filter_not(self, predicate: OfKeyValue[K, V, Any] | Expression, name: str | None = None) -> KStream[K, V]:
+        """The records for which a function of (key, value) is false, or a condition such as ``col("amount") > 20``.
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.filter_not(lambda key, value: value > 1), [("a", 1), ("b", 2)])
@@ -68,8 +77,12 @@ class StatelessSteps(Stream[K, V]):
         """
         return self._filter(predicate, True, name)
 
-    def _filter(self, predicate: OfKeyValue[K, V, Any], negate: bool, name: str | None) -> KStream[K, V]:
-        function = user_function(predicate, "filter_not" if negate else "filter", KEY_VALUE, context=True)
+    def _filter(self, predicate: OfKeyValue[K, V, Any] | Expression, negate: bool, name: str | None) -> KStream[K, V]:
+        method = "filter_not" if negate else "filter"
+        if isinstance(predicate, Expression):
+            function = evaluation(predicate, method, self._value, is_truth=True)
+        else:
+            function = user_function(predicate, method, KEY_VALUE, context=True)
         node = nodes.Filter(name=self._name(names.STREAM_FILTER, name), predicate=function, negate=negate, **self._at())
         return self._next(node)
 
@@ -124,15 +137,34 @@ class StatelessSteps(Stream[K, V]):
         name: str | None = None,
     ) -> KStream[K, R]: ...
 
-    def map_values(self, mapper: Callable[..., Any], value: Any = None, name: str | None = None) -> KStream[K, Any]:
-        """The records with new values, from a function of (value) or (key, value).
+    @overload
+    def map_values(self, mapper: Expression, value: Any = None, name: str | None = None) -> KStream[K, Any]: ...
+
+    @overload
+    def map_values(self, mapper: type[R], value: Any = None, name: Any = None, **fields: Any) -> KStream[K, R]: ...
+
+    def map_values(
+        self,
+        mapper: Callable[..., Any] | Expression,
+        value: Any = None,
+        name: Any = None,
+        **fields: Any,
+    ) -> KStream[K, Any]:
+        """The records with new values, from a function of (value) or (key, value), or from an expression.
+
+        With a class and expressions for its fields, the values are objects of that class:
+        ``map_values(Slim, id=col("id"), amount=col("amount") * 2)``.
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.map_values(lambda value: value + 1), [("a", 1)])
         [('a', 2)]
         """
-        function = user_function(mapper, "map_values", VALUE, KEY_VALUE, context=True)
-        values = value_type(value, annotated(function), self._value)
+        if isinstance(value, Expression):
+            value, fields = None, {"value": value, **fields}
+        if isinstance(name, Expression):
+            name, fields = None, {"name": name, **fields}
+        function, said = mapper_of(mapper, fields, self._value)
+        values = value_type(value, said, self._value)
         node = nodes.MapValues(name=self._name(names.MAP_VALUES, name), mapper=function, value=values, **self._at())
         return self._next(node, value=values)
 
@@ -211,6 +243,9 @@ class StatelessSteps(Stream[K, V]):
         return self._next(node, value=values)
 
     @overload
+    def select_key(self, mapper: Expression, key: Any = None, name: str | None = None) -> KStream[Any, V]: ...
+
+    @overload
     def select_key(
         self,
         mapper: Callable[[K, V], K2],
@@ -226,18 +261,24 @@ class StatelessSteps(Stream[K, V]):
         name: str | None = None,
     ) -> KStream[K2, V]: ...
 
-    def select_key(self, mapper: OfKeyValue[K, V, K2], key: Any = None, name: str | None = None) -> KStream[K2, V]:
-        """The records under new keys, from a function of (key, value).
+    def select_key(
+        self, mapper: OfKeyValue[K, V, K2] | Expression, key: Any = None, name: str | None = None
+    ) -> KStream[Any, V]:
+        """The records under new keys, from a function of (key, value), or an expression such as ``col("region")``.
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.select_key(lambda key, value: value["id"]), [("a", {"id": "x"})])
         [('x', {'id': 'x'})]
         """
-        node = self._select_key(user_function(mapper, "select_key", KEY_VALUE, context=True), key, name)
+        node = self._select_key(mapper, "select_key", key, name)
         return self._next(node, key=node.key)
 
-    def _select_key(self, function: UserFunction, key: Any, name: str | None) -> nodes.SelectKey:
-        keys = key_type(key, annotated(function), self._key)
+    def _select_key(self, mapper: Any, method: str, key: Any, name: str | None) -> nodes.SelectKey:
+        if isinstance(mapper, Expression):
+            function = evaluation(mapper, method, self._value)
+        else:
+            function = user_function(mapper, method, KEY_VALUE, context=True)
+        keys = key_type(key, said_of(function), self._key)
         node = nodes.SelectKey(name=self._name(names.SELECT_KEY, name), mapper=function, key=keys, **self._at())
         return self._graph.add(node)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.plan.expressions.typed import Construction, Evaluation
 from penstock.plan.fields import Field
 from penstock.plan.functions import UserFunction
 
@@ -9,8 +10,8 @@ Columns = frozenset[str]
 KEY: Columns = frozenset(("key",))
 VALUE: Columns = frozenset(("value",))
 BOTH: Columns = KEY | VALUE
-NUMBERS: Columns = frozenset(("numbers",))
-"""The numbers in the fields of values, and nothing else of these."""
+FIELDS: Columns = frozenset(("fields",))
+"""The plain fields of values, and nothing else of these."""
 NEITHER: Columns = frozenset()
 
 
@@ -18,6 +19,8 @@ def columns_of(function: UserFunction | Field | None) -> Columns:
     """The columns that are decoded for a function of (value) or (key, value)."""
     if function is None or isinstance(function, Field) or function.columnar:
         return NEITHER
+    if isinstance(function.call, Evaluation | Construction) and function.call.is_flat:
+        return FIELDS
     return VALUE if function.arity == 1 else BOTH
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Container, Iterable
 from functools import cmp_to_key, partial
 
+from penstock.plan.expressions.typed import computed_by
 from penstock.plan.node import Node
 from penstock.plan.physical import Part, SubTopology
 
@@ -123,7 +124,7 @@ def _utf16(text: str) -> list[int]:
 def as_mermaid(sub_topologies: Iterable[SubTopology], versioned: Container[Node] = ()) -> str:
     """A Mermaid flowchart: a box for each sub-topology, topics as stadiums, stores as cylinders.
 
-    Steps whose results are versioned tables say so (Kafka's text has no place for it).
+    Expressions and versioned tables are shown, too: Kafka's text has no place for them.
     """
     lines = ["flowchart TD"]
     topics: dict[str, str] = {}
@@ -132,6 +133,8 @@ def as_mermaid(sub_topologies: Iterable[SubTopology], versioned: Container[Node]
         lines.append(f'  subgraph sub{sub.id}["Sub-topology {sub.id}"]')
         for part in sub.parts:
             note = "<br/>versioned" if part.kind == "processor" and part.node in versioned else ""
+            if computes := computed_by(part.node.function) if part.kind == "processor" else "":
+                note += f"<br/>{_in_label(computes)}"
             lines.append(f'    {_id(part.name)}["{_label(part)}{note}"]')
             for store in part.stores:
                 lines.append(f'    {_id("store " + store)}[("{store}")]')
@@ -154,6 +157,12 @@ def _label(part: Part) -> str:
     """The name of a part; for a generated name, its kind and its number without leading zeros."""
     made_up = _MADE_UP.fullmatch(part.name)
     return f"{made_up[1]} {int(made_up[2])}" if made_up else part.name
+
+
+def _in_label(text: str) -> str:
+    """Return a text in the form that labels of Mermaid have."""
+    codes = {"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;"}
+    return "".join(codes.get(letter, letter) for letter in text)
 
 
 def _selector(part: Part) -> str:

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 
+from penstock.plan.expressions.typed import computed_by
 from penstock.plan.node import Node
-from penstock.plan.physical import SubTopology
+from penstock.plan.physical import Part, SubTopology
 
 _WIDTH, _HEIGHT, _GAP, _RISE, _PAD, _HEAD = 190, 42, 16, 28, 14, 24
 _MADE_UP = re.compile(r"K[A-Z-]+-(\d{10}).*")
@@ -55,7 +56,9 @@ def of_steps(node: Node) -> str:
     def add(one: Node) -> None:
         if one.name not in every:
             title = ", ".join(one.topics) or one.name
-            every[one.name] = Box(one.name, title, _words(one), tuple(p.name for p in one.parents), not one.parents)
+            computes = computed_by(one.function)
+            about = f"{_words(one)} · {computes}" if computes else _words(one)
+            every[one.name] = Box(one.name, title, about, tuple(p.name for p in one.parents), not one.parents)
             for parent in one.parents:
                 add(parent)
 
@@ -69,12 +72,22 @@ def _boxes_of(sub: SubTopology) -> list[Box]:
         Box(
             part.name,
             part.name if part.kind == "processor" else ", ".join(part.topics),
-            _words(part.node) + (f" · {', '.join(part.stores)}" if part.stores else ""),
+            _about(part),
             part.predecessors,
             part.kind != "processor",
         )
         for part in sub.parts
     ]
+
+
+def _about(part: Part) -> str:
+    """Return the kind of a step, its expression and its stores."""
+    computes = computed_by(part.node.function) if part.kind == "processor" else ""
+    return (
+        _words(part.node)
+        + (f" · {computes}" if computes else "")
+        + (f" · {', '.join(part.stores)}" if part.stores else "")
+    )
 
 
 def _words(node: Node) -> str:
@@ -127,9 +140,9 @@ def _box(one: _Placed) -> str:
     made_up = _MADE_UP.fullmatch(one.box.title)
     title = f"{one.box.kind.partition(' · ')[0]} {int(made_up[1])}" if made_up else one.box.title
     radius, fill = (_HEIGHT / 2, ".16") if one.box.is_topic else (9, ".07")
-    x = one.x + _WIDTH / 2
+    x, about = one.x + _WIDTH / 2, one.box.kind.partition(" · ")[2]
     return (
-        f"<g><title>{escape(one.box.name)}</title>"
+        f"<g><title>{escape(one.box.name)}{escape(f' · {about}') if about else ''}</title>"
         f'<rect x="{one.x:g}" y="{one.y:g}" width="{_WIDTH}" height="{_HEIGHT}" rx="{radius:g}" fill="#1a9c8d" '
         f'fill-opacity="{fill}" stroke="#1a9c8d" stroke-opacity=".55"/>'
         f'<text x="{x:g}" y="{one.y + 18:g}" text-anchor="middle" font-weight="600">{_cut(title)}</text>'

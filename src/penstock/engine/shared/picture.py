@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from penstock.engine.shared.layout import Layout
+from penstock.plan.expressions.typed import computed_by
 from penstock.plan.node import Node
 from penstock.plan.physical import Part
 from penstock.plan.topology import Topology
@@ -37,6 +38,8 @@ class DrawnPart(msgspec.Struct, frozen=True):
     holds: Holding | None = None
     outside: str = ""
     """The DataFrame or the table behind its topic."""
+    computes: str = ""
+    """The expression in place of a function, as the user wrote it."""
 
 
 class DrawnSub(msgspec.Struct, frozen=True):
@@ -88,7 +91,9 @@ def _part(part: Part) -> DrawnPart:
     holds = _holds(part.node) if part.kind == "processor" else None
     step, where = type(part.node).__name__, str(part.node.where)
     outside = "" if part.node.outside is None else part.node.outside.shown
-    return DrawnPart(part.name, part.kind, step, part.predecessors, part.stores, part.topics, where, holds, outside)
+    computes = computed_by(part.node.function) if part.kind == "processor" else ""
+    parents = part.predecessors
+    return DrawnPart(part.name, part.kind, step, parents, part.stores, part.topics, where, holds, outside, computes)
 
 
 def _holds(node: Node) -> Holding | None:

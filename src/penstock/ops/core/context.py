@@ -100,11 +100,11 @@ class Context:
         """Return the batch without the records whose columns do not decode.
 
         Args:
-            names: columns; in place of ``value``, ``numbers`` for those in its fields and nothing else of it.
+            names: columns; in place of ``value``, ``fields`` for its plain fields and nothing else of it.
         """
         for name in names:
-            column = batch.value if name == "numbers" else getattr(batch, name, None)
-            if name == "numbers" and isinstance(column, BytesColumn) and column.fields():
+            column = batch.value if name == "fields" else getattr(batch, name, None)
+            if name == "fields" and isinstance(column, BytesColumn) and column.fields():
                 continue
             if column is None or not (errors := undecodable(column)):
                 continue

@@ -18,10 +18,12 @@ from penstock.errors import ProcessingError
 from penstock.figures.moving import moving
 from penstock.handlers import PROCESSING
 from penstock.messages import describe, show
+from penstock.ops.core.computed import computed_column, computed_truth
 from penstock.ops.core.context import Context
 from penstock.ops.core.narrowed import narrowed
 from penstock.ops.core.record_context import record_contexts
 from penstock.plan.aggregates.together import Narrowing
+from penstock.plan.expressions.typed import Construction, Evaluation
 from penstock.plan.functions import UserFunction
 from penstock.serdes import Serde
 from penstock.usage.calls import close, refuse_result, truth, why_result_unusable, wrong_results
@@ -130,6 +132,8 @@ class Caller:
         if self.function.columnar:
             mask = self.columns(batch, batch.key.arrow(), batch.value.arrow())
             return batch, np.asarray(self._mask(mask))
+        if isinstance(self.function.call, Evaluation):
+            return self._condition(self.function.call, batch)
         batch, results = self._called(batch, batch.key.decoded(), batch.value.decoded())
         if set(map(type, results)) <= {bool}:
             return batch, np.array(results, np.bool_)
@@ -137,10 +141,27 @@ class Caller:
         batch, truths = self.each(truth, batch, results)
         return batch, np.array(truths, np.bool_)
 
+    def _condition(self, call: Evaluation, batch: Batch) -> tuple[Batch, BoolArray]:
+        """The rows for which an expression is true: by columns, and record by record where these do not tell."""
+        every = np.ones(len(batch), np.bool_)
+        found, odd = computed_truth(call, batch.value) or (every, every)
+        if odd is None:
+            return batch, found
+        rows = np.flatnonzero(odd)
+        results, failed = call_each(lambda value: bool(call(value)), len(rows), batch.value.take(rows).decoded())
+        truths = found.copy()
+        truths[rows] = [bool(one) for one in results]
+        batch, kept = self.without(batch, truths.tolist(), [(int(rows[row]), error) for row, error in failed])
+        return batch, np.array(kept, np.bool_)
+
     def column(self, batch: Batch, serde: Serde) -> tuple[Batch, Column]:
         """The results of a function of (value) or (key, value), as a column."""
         if isinstance(self.function.call, Narrowing) and (narrow := narrowed(self.function.call, batch.value)):
             return batch, narrow
+        if isinstance(self.function.call, Evaluation | Construction):
+            computed = computed_column(self.function.call, batch.value, serde)
+            if computed is not None:
+                return batch, computed
         if self.function.columnar:
             arguments = [batch.value.arrow()] if self.function.arity == 1 else [batch.key.arrow(), batch.value.arrow()]
             return batch, from_arrow(self.columns(batch, *arguments), serde)

@@ -19,7 +19,7 @@ from penstock.ops.core.named_columns import Given, computed, is_computed, object
 from penstock.plan.aggregates.folding import Folding
 from penstock.plan.aggregates.reading import Reading
 from penstock.plan.aggregates.together import Together
-from penstock.plan.columns import NUMBERS
+from penstock.plan.columns import FIELDS
 from penstock.state.columns.rows import Values
 
 
@@ -104,7 +104,7 @@ def _inverse(order: IntArray) -> IntArray:
 
 def _fields(together: Together, values: Column) -> Fields | None:
     """Return the fields of values, if the aggregates need nothing but numbers of them."""
-    return values.fields() if isinstance(values, BytesColumn) and together.reads_columns == NUMBERS else None
+    return values.fields() if isinstance(values, BytesColumn) and together.reads_columns == FIELDS else None
 
 
 def _read(reading: Reading, keys: Callable[[], list[Any]], values: Column) -> list[Any]:

@@ -7,6 +7,7 @@ from penstock.columns.column import ValuesColumn
 from penstock.columns.returned import from_arrow
 from penstock.ops.core.functions import Caller
 from penstock.ops.core.operator import Collector, Operator
+from penstock.plan.expressions.typed import Evaluation
 from penstock.serdes import Serde
 
 
@@ -46,6 +47,9 @@ class SelectKey(Operator):
         if self._caller.function.columnar:
             keys = self._caller.columns(batch, batch.key.arrow(), batch.value.arrow())
             out.emit(batch.with_key(from_arrow(keys, self._key)))
+        elif isinstance(self._caller.function.call, Evaluation):
+            batch, found = self._caller.column(batch, self._key)
+            out.emit(batch.with_key(found))
         else:
             batch, given = self._caller.rows(batch, batch.key.decoded(), batch.value.decoded())
             out.emit(batch.with_key(ValuesColumn(given, self._key)))

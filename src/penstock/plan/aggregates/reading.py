@@ -112,16 +112,28 @@ def reading_of(what: Any, called: str, value: Serde, where: str) -> Reading:
         TopologyError: values of the type have no such field.
     """
     if what is None:
-        return Reading(None, None, _without_none(value.type if isinstance(value, JsonSerde) else value.plain or Any))
+        return Reading(None, None, without_none(value.type if isinstance(value, JsonSerde) else value.plain or Any))
     if isinstance(what, str):
         return _field(what, called, value, where)
     function = user_function(what, _METHOD, *_FORMS)
-    return Reading(None, function, _without_none(function.returns()))
+    return Reading(None, function, without_none(function.returns()))
 
 
 def _field(name: str, called: str, value: Serde, where: str) -> Reading:
+    names, type_ = field_type(name, f"{_METHOD} at {where}: {called}", value)
+    return Reading(names, None, type_)
+
+
+def field_type(name: str, begin: str, value: Serde) -> tuple[tuple[str, ...], Any]:
+    """Return the names on the way to a field, and its type without None; ``Any`` if nothing tells it.
+
+    Args:
+        begin: begins errors.
+
+    Raises:
+        TopologyError: values of the type have no such field.
+    """
     names = tuple(name.split("."))
-    begin = f"{_METHOD} at {where}: {called}"
     if not all(names):
         raise TopologyError(f'{begin}: {name!r} names no field; write it like "amount" or "payload.amount"')
     if value.plain is not None:
@@ -129,20 +141,20 @@ def _field(name: str, called: str, value: Serde, where: str) -> Reading:
             f"{begin}: values of type {value.name} have no fields; leave the field out for the value itself, or give a "
             "function of (value)"
         )
-    kind = _without_none(value.type) if isinstance(value, JsonSerde) else Any
-    return Reading(names, None, _type_at(kind, names, begin))
+    kind = without_none(value.type) if isinstance(value, JsonSerde) else Any
+    return names, _type_at(kind, names, begin)
 
 
 def _type_at(kind: Any, names: tuple[str, ...], begin: str) -> Any:
     """Return the type of a field, or of a field of a field; ``Any`` if the type does not tell."""
     for number, name in enumerate(names):
-        fields = _fields(kind)
+        fields = fields_of_class(kind)
         if fields is None:
             if kind in _PLAIN:
                 raise TopologyError(f"{begin}: values of type {shown_type(kind)} have no field {name!r}")
             return _item(kind)
         if ".".join(names[number:]) in fields:  # a name with dots in it
-            return _without_none(fields[".".join(names[number:])])
+            return without_none(fields[".".join(names[number:])])
         if name not in fields:
             if isinstance(getattr(kind, name, None), property):
                 return Any
@@ -150,14 +162,14 @@ def _type_at(kind: Any, names: tuple[str, ...], begin: str) -> Any:
                 f"{begin}: {shown_type(kind)} has no field {name!r}{nearest(name, fields)}; its fields are "
                 f"{', '.join(fields)}"
             )
-        kind = _without_none(fields[name])
+        kind = without_none(fields[name])
     return kind
 
 
 _PLAIN = (str, int, float, bool, bytes)
 
 
-def _fields(kind: Any) -> dict[str, Any] | None:
+def fields_of_class(kind: Any) -> dict[str, Any] | None:
     """Return the fields of a class with their types; None for other types."""
     if not (hasattr(kind, "__struct_fields__") or dataclasses.is_dataclass(kind) or is_typeddict(kind)):
         return None
@@ -170,17 +182,17 @@ def _fields(kind: Any) -> dict[str, Any] | None:
 
 
 def _item(kind: Any) -> Any:
-    return _without_none(get_args(kind)[1]) if get_origin(kind) is dict and len(get_args(kind)) == 2 else Any
+    return without_none(get_args(kind)[1]) if get_origin(kind) is dict and len(get_args(kind)) == 2 else Any
 
 
-def _without_none(kind: Any) -> Any:
+def without_none(kind: Any) -> Any:
     """Return a type without its None, and without what is annotated on it."""
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     if kind is None or isinstance(kind, str):
         return Any
     if get_origin(kind) in (Union, UnionType):
-        others = [_without_none(one) for one in get_args(kind) if one is not NoneType]
+        others = [without_none(one) for one in get_args(kind) if one is not NoneType]
         return reduce(or_, dict.fromkeys(others)) if others else Any
     return kind
 

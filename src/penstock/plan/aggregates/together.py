@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.plan.aggregates.folding import Cells, Folding
 from penstock.plan.aggregates.reading import Reading
-from penstock.plan.columns import BOTH, NUMBERS, VALUE, Columns
+from penstock.plan.columns import BOTH, FIELDS, VALUE, Columns
 from penstock.serdes import Serde
 from penstock.serdes.structs import Fields, StructSerde
 
@@ -55,7 +55,7 @@ class Together:
         """The columns that its readings use; a key is only for functions."""
         every = zip(self.readings, self.foldings, strict=True)
         if not self.retracts and all(folding.ignores or reading.number is not None for reading, folding in every):
-            return NUMBERS
+            return FIELDS
         functions = [function for one in self.readings for function in one.functions]
         return BOTH if any(one.arity > 1 for one in functions) else VALUE
 

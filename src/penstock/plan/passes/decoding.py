@@ -5,7 +5,7 @@ A record that does not decode fails at its source, once for all branches. Unused
 
 from __future__ import annotations
 
-from penstock.plan.columns import BOTH, NEITHER, NUMBERS, VALUE, Columns, columns_of
+from penstock.plan.columns import BOTH, FIELDS, NEITHER, VALUE, Columns, columns_of
 from penstock.plan.functions import UserFunction
 from penstock.plan.node import Part
 from penstock.plan.physical import SubTopology
@@ -21,8 +21,8 @@ def decoded_columns(sub: SubTopology) -> dict[str, tuple[str, ...]]:
         uses, keeps = _looks_into(part)
         if part.kind == "source" or part.node.unpacks:
             used = uses | needed[part.name]
-            decoded[part.name] = tuple(sorted(used - NUMBERS if used >= VALUE else used))
-        needs = uses | (needed[part.name] & (keeps | NUMBERS if keeps >= VALUE else keeps))
+            decoded[part.name] = tuple(sorted(used - FIELDS if used >= VALUE else used))
+        needs = uses | (needed[part.name] & (keeps | FIELDS if keeps >= VALUE else keeps))
         for name in part.predecessors:
             needed[name] |= needs
         for name in part.reads:

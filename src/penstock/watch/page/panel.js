@@ -107,7 +107,7 @@ export class Panel {
       figures.replaceChildren(facts([
         ["Records a second", rate(one.rate ?? 0)], ["Records so far", exact(one.records ?? 0)], ["Stream time", time],
         ["Left out", drops || "nothing"], ["Held back", one.held === undefined ? "" : exact(one.held)],
-        ["Stores", part.stores.length ? stores : ""], ["Name", part.name], ["Written at", part.where ? part.where.split("/").at(-1) : ""],
+        ["Stores", part.stores.length ? stores : ""], ["Computes", part.computes ?? ""], ["Name", part.name], ["Written at", part.where ? part.where.split("/").at(-1) : ""],
       ]));
     };
     if (part.holds) this.again = () => this.into(more, `api/held/${encodeURIComponent(name)}?limit=100`, (found) => this.held(found, part.holds, tellsWhy(this.picture, name)));

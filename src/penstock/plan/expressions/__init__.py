@@ -1,0 +1,1 @@
+"""Expressions over the fields of values: ``col("amount") > 20``."""
