@@ -12,8 +12,11 @@ from numpy.typing import NDArray
 from penstock.arrays import BoolArray, IntArray
 from penstock.columns.compiled import compiled, inlined
 
-TEXT, WHOLE, FLOAT, TRUTH, OR_NONE, OR_ABSENT = 0, 1, 2, 3, 4, 8
-"""Kinds of fields; ``OR_NONE`` is added where None may be, ``OR_ABSENT`` where the field may be missing, for None."""
+TEXT, WHOLE, FLOAT, TRUTH, OR_NONE, OR_ABSENT, OR_DEFAULT = 0, 1, 2, 3, 4, 8, 16
+"""Kinds of fields; ``OR_NONE`` is added where None may be, ``OR_ABSENT`` where the field may be missing, for None, and
+``OR_DEFAULT`` where it may be missing for another value."""
+ABSENT = -(2**31)
+"""In place of an extent: the field is missing, for another value than None."""
 
 _BLANK, _QUOTE, _COMMA, _MINUS, _DOT, _ZERO, _NINE = (ord(one) for one in ' ",-.09')
 _BEGIN, _END, _ESCAPE, _COLON = (ord(one) for one in "{}\\:")
@@ -252,9 +255,12 @@ def _object(
         return False
     for field in range(len(kinds)):
         if not seen >> field & 1:
-            if not kinds[field] & OR_ABSENT:
+            if kinds[field] & OR_DEFAULT:
+                extent[field, row] = ABSENT
+            elif kinds[field] & OR_ABSENT:
+                present[field, row] = False
+            else:
                 return False
-            present[field, row] = False
     return True
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from functools import cache
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from penstock.arrays import Binary, BoolArray, IntArray, spans
 from penstock.columns.part import Part, TextPart
 from penstock.serdes import Serde
 from penstock.serdes.json import JsonSerde
-from penstock.serdes.json_flat import FlatField, flat_fields
+from penstock.serdes.json_flat import TYPES, FlatField, flat_fields
 from penstock.values.decoding import json_decoder
 
 worth = 300_000
@@ -94,11 +95,25 @@ class Scanned:
         self._parts: dict[str, Part] = {}
         self._arrays: dict[str, Any] = {}
 
+    def fill(self) -> None:
+        """Fill in the defaults of missing numbers and truths."""
+        from penstock.columns import json_scan
+
+        for name, number in self._numbers.items():
+            field = self.fields[name]
+            if field.default is None or field.column == pa.string():
+                continue
+            rows = self.extent[number] == json_scan.ABSENT
+            if rows.any():
+                (self.floats if field.column == pa.float64() else self.whole)[number, rows] = field.default
+                self.extent[number, rows] = 0
+
     def add(self, odd: list[Any]) -> None:
         """Add records that were read as objects.
 
         Raises:
             OverflowError: a number is of more than 64 bits.
+            TypeError: a default is of another type than its field.
         """
         rows = np.flatnonzero(~self.fit)
         for name, number in self._numbers.items():
@@ -107,6 +122,8 @@ class Scanned:
             self.present[number, rows] = there
             self.extent[number, rows] = 0
             kind = self.fields[name].column
+            if not {NoneType, TYPES[kind]}.issuperset(map(type, values)):
+                raise TypeError(name)
             if kind == pa.string():
                 self._odd[name] = values
             else:
@@ -148,13 +165,17 @@ class Scanned:
         values = iter(self._odd.get(name, ()))
         found = []
         for row in np.flatnonzero(odd).tolist():
-            found.append(self._escaped(number, row) if self.fit[row] else next(values))
+            found.append(self._escaped(number, row, self.fields[name].default) if self.fit[row] else next(values))
         return pc.replace_with_mask(array, pa.array(odd), pa.array(found, pa.string()))
 
-    def _escaped(self, number: int, row: int) -> Any:
-        """Return a text that has escapes; None if it is none."""
+    def _escaped(self, number: int, row: int, default: Any) -> Any:
+        """Return a text that has escapes or is missing; None if it is none."""
+        from penstock.columns import json_scan
+
         if not self.present[number, row]:
             return None
+        if self.extent[number, row] == json_scan.ABSENT:
+            return default
         start = self.whole[number, row] - 1
         return _TEXT(self._text[start : start + 1 - self.extent[number, row]].tobytes())
 
@@ -195,19 +216,12 @@ class FieldScanner:
     """Reads JSON objects with these fields, by their names in JSON."""
 
     def __init__(self, fields: dict[str, FlatField]):
-        from penstock.columns import json_scan
 
         names = [f'"{name}"'.encode() for name in fields]
         self._names = np.frombuffer(b"".join(names), np.uint8)
         self._ends = np.cumsum([0, *map(len, names)])
         self._fields = list(fields.values())
-        more = json_scan.OR_NONE, json_scan.OR_ABSENT
-        self._kinds = np.array(
-            [
-                _KINDS.index(one.column) + more[0] * one.takes_none + more[1] * one.is_none_by_default
-                for one in self._fields
-            ]
-        )
+        self._kinds = np.array([_kind(one) for one in self._fields])
 
     def read(self, data: Binary, serde: Serde) -> Fields | None:
         """Return the fields of records; None if they have to be read as objects."""
@@ -232,12 +246,22 @@ class FieldScanner:
         )
         if not are_read or not _is_text(data):
             return None
+        found.fill()
         if not found.fit.all():
             try:
                 found.add(serde.decode_all(data.take(pa.array(np.flatnonzero(~found.fit)))))
             except Exception:  # reading them as objects tells which one fails
                 return None
         return Fields(found)
+
+
+def _kind(field: FlatField) -> int:
+    from penstock.columns import json_scan
+
+    kind = _KINDS.index(field.column) + json_scan.OR_NONE * field.takes_none
+    if field.default is not None:
+        return kind + json_scan.OR_DEFAULT
+    return kind + json_scan.OR_ABSENT * field.is_none_by_default
 
 
 def _is_text(data: Binary) -> bool:

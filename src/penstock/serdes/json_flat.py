@@ -42,6 +42,8 @@ class FlatField(NamedTuple):
     takes_none: bool
     is_none_by_default: bool
     """Whether null is the same as nothing there."""
+    default: Any = None
+    """The text, number or truth that it is if it is not there; None if it has no such default."""
 
 
 class FlatColumns:
@@ -110,7 +112,7 @@ def flat_fields(type_: Any) -> dict[str, FlatField] | None:
     >>> class Order(msgspec.Struct):
     ...     cents: int | None
     >>> flat_fields(Order)
-    {'cents': FlatField(name='cents', column=DataType(int64), takes_none=True, is_none_by_default=False)}
+    {'cents': FlatField(name='cents', column=DataType(int64), takes_none=True, is_none_by_default=False, default=None)}
     """
     kind = kinds.type_info(type_)
     if not _is_simple(kind):
@@ -174,4 +176,13 @@ def _flat(field: kinds.Field) -> FlatField | None:
         return None
     found = next((type_ for plain, type_ in _PLAIN if plain == others[0]), None)
     takes_none = len(every) > 1
-    return None if found is None else FlatField(field.name, found, takes_none, takes_none and field.default is None)
+    if found is None:
+        return None
+    default: Any = field.default
+    if type(default) is not TYPES[found] or (isinstance(default, int) and abs(default) >= _WHOLE):
+        default = None
+    return FlatField(field.name, found, takes_none, takes_none and field.default is None, default)
+
+
+TYPES = {pa.string(): str, pa.int64(): int, pa.float64(): float, pa.bool_(): bool}
+_WHOLE = 2**63
