@@ -3,6 +3,7 @@
 Ways:
     nothing      no task is disturbed.
     killed       the first task that comes to a record kills its executor, with the files of the first stage.
+    lost         the first task that comes to a record removes the files of the first stage, of all executors, and dies.
     speculation  the first task that comes to a record waits, until Spark runs it a second time on another executor.
 
 It prints what comes out, as JSON. With ``seed`` it is the state of an application, in FOLDER/WAY.
@@ -54,12 +55,23 @@ def once(way: str, folder: Path) -> Callable[[str], str]:
             marker.touch()
             if way == "killed":
                 os.kill(parent_of(os.getppid()), signal.SIGKILL)  # of PySpark's daemon, which is an executor
+            if way == "lost":
+                lose_shuffle_files(Path(os.environ["SPARK_LOCAL_DIRS"]))
+                os._exit(1)
             time.sleep(LONGEST)
         elif way == "speculation" and key == "v3":
             (folder / "the second attempt ran").touch()
         return key
 
     return happens
+
+
+def lose_shuffle_files(folder: Path) -> None:
+    """Remove what the first stage has written for the second."""
+    files = [file for file in folder.parent.rglob("shuffle_*") if file.is_file()]
+    assert files
+    for file in files:
+        file.unlink()
 
 
 def parent_of(process: int) -> int:

@@ -1,4 +1,4 @@
-"""Batches on two executors, of which one is killed with what it keeps, or has a task that Spark runs elsewhere too."""
+"""Batches on two executors: one is killed, files of the shuffle are lost, or Spark runs a task a second time."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ def ran(master: str, folder: Path, *way: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_a_killed_executor_and_a_task_that_runs_twice_at_once_change_nothing(tmp_path: Path) -> None:
+def test_a_killed_executor_lost_shuffle_files_and_a_task_that_runs_twice_at_once_change_nothing(tmp_path: Path) -> None:
     with StandaloneCluster(tmp_path / "cluster") as cluster:
         expected = ran(cluster.url, tmp_path, "nothing")
         assert ran(cluster.url, tmp_path, "speculation") == expected
         assert ran(cluster.url, tmp_path, "killed", "seed") == expected
+        assert ran(cluster.url, tmp_path, "lost") == expected
     assert (tmp_path / "the second attempt ran").exists()
     assert (tmp_path / "killed happened").exists()
+    assert (tmp_path / "lost happened").exists()
     assert len(expected["topic sums"]) == len(cluster_job.ROWS)
     assert {key: value for key, value, *_ in expected["sums"]} == {f"v{n}": n * 80 for n in range(5)}
     with open_store(tmp_path / "killed" / "state" / "checkpoint", "sums") as store:
