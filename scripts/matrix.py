@@ -31,8 +31,17 @@ OF_SPARK = (
     "tests/batch/test_run_batch.py",
 )
 """Programs, DataFrames in and out, batches."""
-NOT_IN = {"4.0": ("every_type_comes_back", "sixty_columns_of_random_types", "next_wider_types_in_spark")}
-"""Tests, by parts of their names, that need what a version of Spark lacks: 4.0 has no type for a time of the day."""
+_LIMITS = ("no_larger_than_it_may_be", "goes_on_running_reads_in_such", "examples_of_the_docs")
+_FILTERS = ("last_hour_is_all", "filters_on_offsets", "lets_nothing_through", "other_filters_are_sparks")
+_TIMES_OF_DAY = ("every_type_comes_back", "next_wider_types_in_spark")
+_RANDOM = ("sixty_columns_of_random_types",)
+NOT_IN = {"4.0": (*_LIMITS, *_FILTERS, *_TIMES_OF_DAY, *_RANDOM), "4.1": (*_LIMITS, *_RANDOM)}
+"""Tests, by parts of their names, that need what a version of Spark lacks. ``maxOffsetsPerTrigger`` needs 4.2. 4.0
+gives no filters to Python sources and has no type for a time of the day. ``createDataFrame`` of 4.1 takes times without
+a zone inside maps for local ones, so the DataFrame differs from the rows that the test compares it with.
+"""
+WITHOUT = {"3.14": ("datasketches",)}
+"""Packages of tests that have no wheel for a version of Python."""
 NEEDED = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "polars", "duckdb", "datasketches", "httpx")
 PATIENCE = 1800.0
 
@@ -64,7 +73,8 @@ def _cell(wheel: Path, python: str, spark: str, is_quick: bool) -> bool:
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="penstock-matrix-") as folder:
         env = Path(folder) / "env"
-        what = [f"{wheel}[kafka,obstore]", f"pyspark[connect]=={spark}.*", *([] if is_quick else NEEDED)]
+        needed = [] if is_quick else [package for package in NEEDED if package not in WITHOUT.get(python, ())]
+        what = [f"{wheel}[kafka,obstore]", f"pyspark[connect]=={spark}.*", *needed]
         try:
             _install(executable, env, what)
             version = _run([str(env / "bin/python"), "-c", "import pyspark; print(pyspark.__version__)"], ROOT).strip()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from penstock import consume, produce
+from penstock.engine.spark.dataframes import PenstockSource
 from penstock.log.base import TopicInfo
 from penstock.log.file.log import FileLog
 
@@ -107,6 +108,12 @@ def test_a_filter_that_lets_nothing_through_reads_nothing(pushdown: Any, old_and
     frame = read(pushdown, old_and_new).where(condition)
     assert values(frame) == []
     assert scanned(frame) == 0
+
+
+def test_a_task_without_a_partition_reads_nothing_as_spark_4_1_asks_for_it(tmp_path: Path):
+    produce([("k", 1)], "t", key=str, value=int, log=tmp_path)
+    reader = PenstockSource({"topic": "t", "log": str(tmp_path)}).reader(None)
+    assert list(reader.read(None)) == []
 
 
 def test_other_filters_are_sparks(pushdown: Any, old_and_new: Path):

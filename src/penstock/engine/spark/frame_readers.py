@@ -56,8 +56,8 @@ class BatchReader(DataSourceReader):
         """The parts of ranges that are read: here all of them."""
         return ranges
 
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        if partition.value is None:  # Spark's own partition, if there is nothing to read
+    def read(self, partition: InputPartition | None) -> Iterator[Any]:
+        if partition is None or partition.value is None:  # Spark's own partition, if there is nothing to read
             return iter(())
         return read_range(self._columns, self._place, *partition.value)
 
