@@ -40,17 +40,17 @@ _MOST_OF_ANSWER = 300
 class HttpSink(Sink):
     """Posts each batch to a URL, as JSON with one object a row.
 
-    Penstock keeps the numbers. A request may have arrived although its answer was lost: then the same one comes again,
-    with the same header ``Idempotency-Key``. Each row is in exactly one request, if the service ignores a key that it
-    has seen. Changes of a table have a field ``is_deleted``; the newest of each key in a batch comes.
+    Penstock stores the numbers in the checkpoint. If the answer to a request is lost, it sends the same request again,
+    with the same header ``Idempotency-Key``. The service must ignore a key that it has seen; then it gets each row once.
+    Changes of a table have a field ``is_deleted``, and a batch has only the newest change of each key.
 
     Args:
-        url: where to post to.
+        url: the address of the service.
         headers: more headers, such as ``{"Authorization": "Bearer ..."}``. Penstock shows none of them.
-        timeout: how long to wait for an answer.
+        timeout: the longest time to wait for an answer.
 
     Raises:
-        ConfigError: an argument cannot be meant.
+        ConfigError: an argument is not valid.
 
     >>> from penstock import StreamsBuilder
     >>> from penstock.sinks import HttpSink

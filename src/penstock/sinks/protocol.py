@@ -1,4 +1,4 @@
-"""The protocol of sinks: open a writer for each partition, keep a number with the rows, and say it again."""
+"""The protocol of sinks: open a writer for each partition, store a number with the rows, and return the number."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ class SinkPartition:
     """One partition of the records that go into a sink.
 
     Attributes:
-        application_id: the program's.
-        name: the sink's, as ``to_sink`` was given it.
+        application_id: the application id of the program.
+        name: the sink's name, as given to ``to_sink``.
         number: the partition, from 0 on.
-        topic_id: tells the topic on the way apart from another one of the same name; empty where a log has none.
-        is_table: whether the records are changes of a table, so that the newest of each key counts.
+        topic_id: the id of the internal topic, which distinguishes it from another one of the same name. Empty if the
+            log has no ids.
+        is_table: whether the records are changes of a table. Then the newest record of each key counts.
         schema: the columns, a ``pyarrow.Schema``.
-        keys: which of them come of the key.
+        keys: the columns that belong to the key.
 
     >>> SinkPartition("shop", "totals", 0, "", True, None, ("customer",)).id
     'shop/totals/0'
@@ -80,17 +81,17 @@ class SinkWriter(ABC):
 
     @abstractmethod
     def committed(self) -> int | None:
-        """Return the number of the last batch that the sink has; 0 for none.
+        """Return the number of the last batch that the sink has; 0 if it has none.
 
-        Return None if the sink cannot keep numbers. Then Penstock keeps them in the checkpoint, and a batch that may
-        have been written before a crash is given again, with the same records and the same number.
+        Return None if the sink cannot store numbers. Then Penstock stores them in the checkpoint. After a crash, it
+        repeats a batch that may have been written, with the same records and the same number.
         """
 
     def planned(self) -> int | None:
-        """Return the number of a batch that was begun and perhaps left unfinished, or None.
+        """Return the number of a batch that was begun and may be unfinished, or None.
 
-        Penstock gives exactly that batch next, although more records have come. So a writer that notes the number
-        before it writes gets the same records again after a crash. It is asked once, after ``committed``.
+        Penstock passes exactly this batch next, even if more records have come. So a writer that stores the number
+        before it writes gets the same records again after a crash. Penstock calls this once, after ``committed``.
         """
         return None
 
@@ -98,14 +99,14 @@ class SinkWriter(ABC):
     def write(self, batch: SinkBatch, commit: int) -> None:
         """Write a batch together with its number, both or neither.
 
-        Any exception has the writer closed, opened again and asked for its number. ``SinkError`` ends the program at
-        once; others are tried again for a while.
+        After any exception, Penstock closes the writer, opens a new one and asks for its number. ``SinkError`` ends the
+        program at once. After other exceptions, Penstock retries for ``retry_for``.
 
         Args:
             commit: the number; it grows with each batch of the partition.
         """
 
-    def close(self) -> None:  # noqa: B027 - most have nothing to let go of
+    def close(self) -> None:  # noqa: B027 - most have nothing to release
         """Close connections and files. Nothing that is not committed may remain."""
 
 
@@ -114,9 +115,9 @@ class Sink(ABC):
 
     Attributes:
         streams_only: whether the sink can only add rows, so that ``to_sink`` refuses tables.
-        gather_rows: how many records of a partition Penstock gathers for a batch; None not to wait. The records
-            wait in their topic meanwhile, and take no memory.
-        gather_ms: how long they wait at most.
+        gather_rows: how many records of a partition Penstock gathers for a batch; None to pass records at once. The
+            records wait in their topic, and take no memory.
+        gather_ms: the longest time that a record waits for others.
 
     >>> from penstock.sinks import Sink, SinkWriter
     >>> class Lists(Sink):
@@ -139,7 +140,7 @@ class Sink(ABC):
     gather_ms: int = 0
 
     def check_columns(self, schema: Any) -> None:  # noqa: B027 - most keep any column
-        """Raise ``ConfigError`` for columns that the sink cannot keep; called before the program starts.
+        """Raise ``ConfigError`` for columns that the sink cannot store; called before the program starts.
 
         Args:
             schema: the columns, a ``pyarrow.Schema``.
@@ -151,7 +152,7 @@ class Sink(ABC):
 
     @property
     def shown(self) -> str:
-        """The sink's name for people: in messages, pictures and on pages. It must have no secrets."""
+        """The sink's name in messages, pictures and on pages. It must not contain secrets."""
         return type(self).__name__
 
     @property

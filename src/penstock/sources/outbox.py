@@ -58,15 +58,15 @@ class PostgresOutbox(Source):
     Args:
         conninfo: a connection string or URL of PostgreSQL, as for ``PostgresSink``.
         table: the table's name, perhaps with its schema: ``"shop.outbox"``.
-        key: the column with the keys; None for none.
+        key: the column with the keys; None if records have no key.
         value: the column with the values: JSON, text, bytes or numbers.
-        timestamp: the column with the times; None for the time at which a record comes in.
-        delete: whether Penstock deletes the rows that are in the log.
+        timestamp: the column with the times; None for the time at which Penstock reads the row.
+        delete: whether Penstock deletes rows that are in the log.
         every: how often Penstock looks for rows.
-        timeout: how long the database may take for one answer.
+        timeout: the longest time that the database may take for one answer.
 
     Raises:
-        ConfigError: an argument cannot be meant, or psycopg is not installed.
+        ConfigError: an argument is not valid, or psycopg is not installed.
 
     >>> from penstock import StreamsBuilder
     >>> from penstock.sources import PostgresOutbox

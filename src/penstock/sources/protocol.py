@@ -1,4 +1,4 @@
-"""The protocol of sources: read what is behind an offset, and say the offset behind it."""
+"""The protocol of sources: read the records after an offset, and return the offset after them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from penstock.storage.base import Storage
 
 @dataclass(frozen=True)
 class SourceBatch:
-    """Some records of a source, and the offset behind them.
+    """Some records of a source, and the offset after them.
 
     Attributes:
         records: rows as ``penstock.produce`` takes them, such as ``(key, value)`` and ``(key, value, timestamp)``; or
             an Arrow table with the columns ``key``, ``value``, ``timestamp`` and ``headers``, of which only ``value``
             is needed. A column of Arrow's type ``binary`` has the bytes of the topic; others are encoded by the types
             that ``builder.source`` was given.
-        offset: where to read on; anything that JSON can say, in less than 3,000 bytes.
+        offset: where the next read continues; any JSON value of less than 3,000 bytes.
 
     >>> SourceBatch([("ann", 5), ("bob", 2, 1_000)], offset=2)
     SourceBatch(records=[('ann', 5), ('bob', 2, 1000)], offset=2)
@@ -37,11 +37,11 @@ class SourceContext:
     """The place of a source in its program.
 
     Attributes:
-        application_id: the program's.
-        name: the source's, as ``builder.source`` was given it.
+        application_id: the application id of the program.
+        name: the source's name, as given to ``builder.source``.
         key: the type of the keys.
         value: the type of the values.
-        warn: logs a warning, which also the page and ``penstock status`` show.
+        warn: logs a warning, which the page and ``penstock status`` also show.
 
     >>> from penstock.serdes import JSON, STR
     >>> SourceContext("shop", "orders", STR, JSON).id
@@ -56,7 +56,7 @@ class SourceContext:
     storage: Storage | None = field(default=None, repr=False)
     """The checkpoint, where a ready source may keep files under ``folder``."""
     recent: Callable[[int], Iterator[Records]] = field(default=lambda since: iter(()), repr=False)
-    """Gives the records that the topic has got since a time in ms."""
+    """Returns the records that the topic received since a time in ms."""
 
     @property
     def id(self) -> str:
@@ -84,35 +84,35 @@ class SourceReader(ABC):
 
     @abstractmethod
     def read(self, offset: Any, most: int) -> SourceBatch | None:
-        """Return the records behind an offset, or None if there are none for now.
+        """Return the records after an offset, or None if there are no records now.
 
-        Records may be none although the offset moved on. Any exception has the reader closed, and a new one opened at
-        the offset of the last batch that arrived. ``SourceError`` ends the program at once; others are tried again
-        for a while. The method may wait for records for up to a second.
+        A batch may have no records and a new offset. After any exception, Penstock closes the reader, and opens a new
+        one at the offset of the last batch in the log. ``SourceError`` ends the program at once. After other
+        exceptions, Penstock retries for ``retry_for``. The method may wait for records for up to a second.
 
         Args:
-            offset: that of the last batch, as JSON gives it back; None at the beginning.
-            most: how many records are wanted at most. More are taken as well.
+            offset: the offset of the last batch, decoded from JSON; None at the beginning.
+            most: the number of records that Penstock asks for. It accepts more.
         """
 
     def committed(self, offset: Any) -> None:  # noqa: B027 - most need nothing
-        """Hear that all records up to this offset are durable in the program's topic.
+        """React to the fact that all records up to this offset are durable in the program's topic.
 
-        Called behind each batch, and first for the offset that an earlier start left. The other side may forget
+        Penstock calls this after each batch, and first for the offset of an earlier start. The source may then delete
         these records.
         """
 
-    def close(self) -> None:  # noqa: B027 - most have nothing to let go of
+    def close(self) -> None:  # noqa: B027 - most have nothing to release
         """Close connections and files."""
 
 
 class Source(ABC):
-    """A place from where records come into a program, each exactly once.
+    """A place from which a program reads records, each exactly once.
 
     Attributes:
         has_end: whether the records that exist now have an end. Programs that end with their input, and batches, refuse
             sources without one.
-        poll_ms: how long Penstock waits before it asks again when there was nothing.
+        poll_ms: how long Penstock waits after a read without records.
 
     >>> from penstock.sources import Source
     >>> class AllNumbers(Source):
@@ -128,11 +128,11 @@ class Source(ABC):
         """Return a reader. Called in the program's own process, again after each failure."""
 
     def check_types(self, key: Serde, value: Serde) -> None:  # noqa: B027 - most take any
-        """Raise ``ConfigError`` for types that the source cannot give; called before the program starts."""
+        """Raise ``ConfigError`` for types that the source cannot return; called before the program starts."""
 
     @property
     def shown(self) -> str:
-        """The source's name for people: in messages, pictures and on pages. It must have no secrets."""
+        """The source's name in messages, pictures and on pages. It must not contain secrets."""
         return type(self).__name__
 
     @property

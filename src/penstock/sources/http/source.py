@@ -31,28 +31,28 @@ _WAIT_SECONDS = 0.25
 class HttpSource(Source):
     """Requests that are posted to the program, such as webhooks. Each body is the value of a record.
 
-    A request is answered with 200 when its record is in the log. After another answer, or none, the client sends it
-    again; the header ``Idempotency-Key`` tells that it is the same, so it is one record. This needs
+    The source answers 200 when the record is in the log. After another answer, or none, the client must send the
+    request again. Requests with the same header ``Idempotency-Key`` are one record. This needs
     ``penstock-streams[serve]``.
 
     Args:
-        port: the port to listen at; 0 takes a free one, which ``url`` tells while the program runs.
+        port: the port to listen at; 0 takes a free one, which ``url`` contains while the program runs.
         host: the address to listen at. By default only this machine reaches it; another one needs ``token`` or
             ``verify``.
-        path: where requests are posted to.
-        key: the field of the JSON with the keys; records have none without it.
+        path: the path of the requests.
+        key: the field of the JSON with the keys; without it, records have no key.
         token: requests need it as ``Authorization: Bearer``.
         verify: a function of (headers, body) that says whether a request is genuine, such as by its signature. The
-            names of headers are in lower case. Anything but True refuses it.
+            names of headers are in lower case. Any result but True refuses the request.
         repeat_header: the header by which a repeated request is known.
-        needs_repeat_header: whether requests without that header are refused. Without it, a repeated request is one
-            more record.
-        remember: for how long a repeated request is known. At most a million of them are.
-        largest: how large a body may be.
-        timeout: how long a request waits for its answer.
+        needs_repeat_header: whether requests without this header are refused. If they are accepted, a repeated request
+            becomes another record.
+        remember: how long the source remembers the keys of requests, at most a million of them.
+        largest: the largest size of a body.
+        timeout: the longest time that a request waits for its answer.
 
     Raises:
-        ConfigError: an argument cannot be meant, everybody could post, or uvicorn is not installed.
+        ConfigError: an argument is not valid, everybody could post, or uvicorn is not installed.
 
     >>> from penstock import StreamsBuilder
     >>> from penstock.sources import HttpSource
