@@ -41,7 +41,7 @@ class HttpSink(Sink):
     """Posts each batch to a URL, as JSON with one object a row.
 
     Penstock stores the numbers in the checkpoint. If the answer to a request is lost, it sends the same request again,
-    with the same header ``Idempotency-Key``. The service must ignore a key that it has seen; then it gets each row once.
+    with the same header ``Idempotency-Key``. If the service ignores a key that it has seen, it gets each row once.
     Changes of a table have a field ``is_deleted``, and a batch has only the newest change of each key.
 
     Args:
