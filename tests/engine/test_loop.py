@@ -15,7 +15,7 @@ from penstock import StreamsBuilder, Suppressed, TimeWindows, Topology
 from penstock.engine.commit.loop import CommitLoop
 from penstock.engine.local import LocalApplication
 from penstock.engine.shared.manifest import Manifest
-from penstock.errors import CommitError, ProcessingError
+from penstock.errors import CommitError, ProcessingError, SparkLostError
 from penstock.log.produce import produce
 from support.world import World
 
@@ -128,6 +128,25 @@ def test_what_goes_wrong_ends_the_loop_and_whoever_waits(tmp_path: Path):
     assert looped.loop.has_ended
     assert isinstance(looped.loop.error, ProcessingError)
     looped.close()
+
+
+def test_without_records_the_loop_looks_as_often_as_its_runner_wants_whether_that_is_lost(world: World):
+    """As in micro-batches: nobody tells of a Spark that was lost between two commits."""
+    looks = 0
+
+    def check() -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 4:
+            raise SparkLostError("it is gone")
+
+    application = world.start()
+    application.look_seconds = 0.001
+    loop = CommitLoop(application.coordinator, 0.0, False, lambda done, ends: None, check)
+    loop.start()
+    assert loop.wait(50)  # one wait for records takes 60 s
+    assert str(loop.error) == "it is gone"
+    application.close()
 
 
 def test_what_a_listener_raises_is_told_with_the_commit(world: World):

@@ -309,6 +309,7 @@ class CommitLoop:
     def _patience(self) -> float:
         """Return the seconds until something can be due without records."""
         longest = _SECONDS_BETWEEN_LOOKS if self._coordinator.topology.has_patterns else _LONGEST_SECONDS
+        longest = min(longest, self._coordinator.runner.look_seconds)
         return min(self._coordinator.idle.seconds(), longest) if self._coordinator.idle else longest
 
     def _rest(self) -> float:

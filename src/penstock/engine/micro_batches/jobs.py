@@ -19,7 +19,7 @@ from penstock.engine.spark.job import first_lines, is_alive
 from penstock.errors import SparkLostError
 
 _LOOK_SECONDS = 10.0
-"""How often to look during a job whether the server is there. Spark's own client tries for minutes."""
+"""How often to look whether Spark is there, during a job and between jobs. Spark's own client tries for minutes."""
 
 _GROUP, _ABOUT = "spark.jobGroup.id", "spark.job.description"
 _INTERRUPTS, _POOL = "spark.job.interruptOnCancel", "spark.scheduler.pool"
@@ -35,6 +35,8 @@ class ClassicJobs:
         program: the program, packed by ``shipping``.
         page: where the program is shown.
     """
+
+    look_seconds = _LOOK_SECONDS
 
     def __init__(self, context: Any, application_id: str, program: bytes, page: str):
         self._context, self._application_id, self._page = context, application_id, page
@@ -104,6 +106,8 @@ class ConnectJobs:
         program: the program, packed by ``shipping``.
     """
 
+    look_seconds = _LOOK_SECONDS
+
     def __init__(self, spark: Any, application_id: str, program: bytes):
         self._spark, self._application_id, self._program = spark, application_id, program
         self._key = hashlib.sha256(program).hexdigest()
@@ -155,7 +159,7 @@ class ConnectJobs:
             self._spark.interruptTag(self._tag)
 
     def check(self) -> None:
-        if time.monotonic() - self._asked > _LOOK_SECONDS:
+        if time.monotonic() - self._asked > _LOOK_SECONDS / 2:  # who looks now does so again after `look_seconds`
             self._ask()
 
     def _ask(self) -> None:

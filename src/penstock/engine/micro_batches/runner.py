@@ -19,6 +19,9 @@ from penstock.values.decoding import from_json
 class Jobs(Protocol):
     """Runs jobs of Spark."""
 
+    look_seconds: float
+    """How often to ask whether Spark is there while nothing runs."""
+
     def run(self, orders: Sequence[bytes], label: str) -> list[bytes]:
         """Return the answers of Spark tasks, one for each order. Raise ``LostWorkError`` if Spark gives up."""
 
@@ -43,6 +46,7 @@ class MicroBatches(StageRunner):
 
     def __init__(self, jobs: Jobs, width: int, restores: Restores):
         self._jobs, self._width, self._restores = jobs, width, restores
+        self.look_seconds = jobs.look_seconds
         self._is_given_up = False
         self.attempts: dict[str, str] = {}
         """For each task, the name of the run that gave its last answer."""

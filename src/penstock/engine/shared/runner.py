@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
+from math import inf
 from typing import Protocol
 
 from penstock import errors
@@ -15,6 +16,11 @@ from penstock.errors import PenstockError, ProcessingError
 
 class StageRunner(Protocol):
     """Runs the tasks of a stage, in this process or in others."""
+
+    look_seconds: float = inf
+    """The longest time between two looks whether the processes that run tasks can still be reached; infinite if their
+    loss is reported at once.
+    """
 
     @abstractmethod
     def run(self, stage: StageWork, label: str) -> list[TaskDone]:
