@@ -184,8 +184,10 @@ _LONGEST = (
     *("spark/test_losses.py", "faults/test_kills_on_spark.py", "faults/test_joining.py", "ops/test_any_cut.py"),
     *("faults/test_chaos.py", "oracle/test_cases.py", "cli/test_run.py", "oracle/test_cases_on_spark.py"),
     *("examples/test_weather.py", "examples/test_readme.py", "faults/test_demo.py", "spark/test_streams.py"),
+    *("spark/test_executors_come_and_go.py", "spark/test_connect.py", "spark/test_tables_out.py"),  # the last folder
+    *("test_mutations.py", "state/test_row_counts.py", "batch/test_oracle_cases.py"),  # long, and without slow tests
 )
-"""Files of tests that take minutes, those that take most first."""
+"""Files of tests that take minutes, those that take most first; at the end those that would come last otherwise."""
 
 
 @pytest.hookimpl(tryfirst=True)
