@@ -84,7 +84,7 @@ def test_a_line_that_runs_twice_with_one_builder_says_so():
 
     assert refusal(twice) == (
         "two steps have a store 'counts': the line at HERE ran twice with the same StreamsBuilder. In a notebook, make "
-        "the builder anew in the same cell, or run the cell that makes it again; in a loop, give each store a name of "
+        "a new builder in the same cell, or run the cell that makes it again; in a loop, give each store a name of "
         "its own"
     )
 

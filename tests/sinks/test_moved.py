@@ -100,7 +100,7 @@ def test_a_database_that_is_restored_from_an_older_copy_gets_what_it_lacks(tmp_p
     run(tmp_path)
     assert rows(tmp_path) == list(range(210))
     assert totals(tmp_path) == {f"u{one}": 30 for one in range(7)}
-    assert "it was restored from an older copy. It is given again what it lacks" in caplog.text
+    assert "it was restored from an older copy. Penstock writes the missing records again" in caplog.text
 
 
 def test_a_program_over_kafka_has_each_record_in_its_sinks_once(cluster: Cluster, tmp_path: Path):

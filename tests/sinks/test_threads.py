@@ -186,7 +186,7 @@ def test_a_sink_that_was_restored_from_an_older_copy_is_told_and_given_what_it_l
     assert older.rows == {0: [("a", 1), ("a", 2), ("a", 3), ("a", 4)]}
     said = (
         "sink 'rows' (Lists), partition 0: the sink has number 2 and had 4 before: it was restored from an older copy. "
-        "It is given again what it lacks"
+        "Penstock writes the missing records again"
     )
     assert child.told == (said,)
     assert said in caplog.text

@@ -263,7 +263,7 @@ class KStream(StatelessSteps[K, V], AwaitedSteps[K, V], StreamJoins[K, V]):
             missing: the choice when the sink lacks records that are gone: ``"stop"`` the program, or ``"skip"`` them.
 
         Raises:
-            TopologyError: an argument cannot be meant.
+            TopologyError: an argument is not valid.
 
         >>> from penstock import StreamsBuilder
         >>> from penstock.sinks import SqliteSink

@@ -271,7 +271,7 @@ class KTable(TableJoins[K, V]):
         All arguments are those of ``KStream.to_sink``; a table's rows have a key.
 
         Raises:
-            TopologyError: an argument cannot be meant.
+            TopologyError: an argument is not valid.
 
         >>> from penstock import StreamsBuilder
         >>> from penstock.sinks import SqliteSink

@@ -47,7 +47,7 @@ def add_sink(handle: Handle, wanted: Wanted) -> None:
     """Add the step whose records go into a sink.
 
     Raises:
-        TopologyError: an argument cannot be meant.
+        TopologyError: an argument is not valid.
     """
     at = f"to_sink at {caller()}"
     _check(at, wanted)

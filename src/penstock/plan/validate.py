@@ -126,7 +126,7 @@ def _twice(one: Node, other: Node) -> str:
     if not is_same_call(one.where, other.where):
         return f"at {one.where} and at {other.where};"
     return (
-        f"the line at {one.where} ran twice with the same StreamsBuilder. In a notebook, make the builder anew in the "
+        f"the line at {one.where} ran twice with the same StreamsBuilder. In a notebook, make a new builder in the "
         "same cell, or run the cell that makes it again; in a loop,"
     )
 

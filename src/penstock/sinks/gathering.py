@@ -19,7 +19,7 @@ def gathering(kind: str, rows: Any, every: Any) -> tuple[int, int]:
         kind: the sink's class, for messages.
 
     Raises:
-        ConfigError: an argument cannot be meant.
+        ConfigError: an argument is not valid.
 
     >>> gathering("ParquetSink", 500_000, "5 minutes")
     (500000, 300000)

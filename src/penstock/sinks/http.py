@@ -108,7 +108,7 @@ class _Writer(SinkWriter):
                 raise OSError(f"the service answered {error.code}{said}") from None
             raise SinkError(f"the service answered {error.code}{said}") from None
         except urllib.error.URLError as error:
-            raise OSError(f"the service is away: {error.reason}") from None
+            raise OSError(f"the service cannot be reached: {error.reason}") from None
 
     def _rows(self, batch: SinkBatch) -> list[dict[str, Any]]:
         if not self._partition.is_table:

@@ -409,8 +409,8 @@ def cannot_write(place: Path | str, error: OSError) -> StoreError:
 
 
 _MAKE_ROOM = (
-    "Make room on its disk (`penstock topics ls` shows what topics take, `penstock topics retain` removes what their "
-    "retention lets go), or move the folder to a larger one"
+    "Make room on its disk (`penstock topics ls` shows the sizes of topics, `penstock topics retain` removes records "
+    "whose retention has passed), or move the folder to a larger one"
 )
 _ADVICE = {
     errno.ENOSPC: _MAKE_ROOM,

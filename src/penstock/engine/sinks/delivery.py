@@ -95,7 +95,7 @@ class Delivery:
         if said < noted.number:
             self._on_warning(
                 f"{self._where}: the sink has number {said:,} and had {noted.number:,} before: it was restored from an "
-                "older copy. It is given again what it lacks"
+                "older copy. Penstock writes the missing records again"
             )
             self._notes.note(self._partition.number, Noted(said, said), at_once=True)
         self._planned = self._writer.planned() if self._has_numbers else noted.planned
@@ -119,7 +119,7 @@ class Delivery:
                 f"{gone}: it lacks {first - self.number:,} records. Restore a copy of the sink with a higher number, "
                 "or continue without them: to_sink(..., missing='skip'). Nothing was written"
             )
-        self._on_warning(f"{gone}: it goes on without {first - self.number:,} records (missing='skip')")
+        self._on_warning(f"{gone}: it continues without {first - self.number:,} records (missing='skip')")
         self.next = first
 
     @property

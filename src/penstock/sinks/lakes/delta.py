@@ -29,7 +29,7 @@ class DeltaSink(Sink):
         every: how long records wait at most until a batch has so many.
 
     Raises:
-        ConfigError: an argument cannot be meant, or ``deltalake`` is not installed.
+        ConfigError: an argument is not valid, or ``deltalake`` is not installed.
 
     >>> from penstock import StreamsBuilder
     >>> from penstock.sinks import DeltaSink

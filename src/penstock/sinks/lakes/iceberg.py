@@ -30,7 +30,7 @@ class IcebergSink(Sink):
         every: how long records wait at most until a batch has so many.
 
     Raises:
-        ConfigError: an argument cannot be meant, or ``pyiceberg`` is not installed.
+        ConfigError: an argument is not valid, or ``pyiceberg`` is not installed.
 
     >>> from penstock import StreamsBuilder
     >>> from penstock.sinks import IcebergSink

@@ -39,7 +39,7 @@ class ParquetSink(Sink):
         every: how long records wait at most until a batch has so many.
 
     Raises:
-        ConfigError: an argument cannot be meant, or what it needs is not installed.
+        ConfigError: an argument is not valid, or a needed package is not installed.
 
     >>> from penstock import StreamsBuilder
     >>> from penstock.sinks import ParquetSink

@@ -34,7 +34,7 @@ class PostgresSink(Sink):
             new one.
 
     Raises:
-        ConfigError: an argument cannot be meant, or psycopg is not installed.
+        ConfigError: an argument is not valid, or psycopg is not installed.
 
     >>> from penstock import StreamsBuilder
     >>> from penstock.sinks import PostgresSink
