@@ -6,19 +6,12 @@ older copy, and from which offset on records are kept for it. For a sink that ke
 
 from __future__ import annotations
 
-import time
-from contextlib import suppress
-
 import msgspec
 
-from penstock.errors import CorruptDataError
-from penstock.storage.base import Storage, number_in, seal, unseal
-from penstock.values.times import wall_clock_ms
+from penstock.engine.shared.newest_note import NewestNote
+from penstock.storage.base import Storage
 
 FOLDER = "sinks"
-
-_SECONDS = 2.0
-"""How often notes are written that nothing depends on."""
 
 _STRETCHES = 8
 """In how many steps records leave the topic that were kept for a while."""
@@ -66,21 +59,11 @@ class SinkNotes:
     """
 
     def __init__(self, storage: Storage, name: str, topic_id: str):
-        self._storage = storage
-        self._folder = f"{FOLDER}/{name}"
         self._topic_id = topic_id
-        self._written_at = float("-inf")
-        self._files, self._partitions = self._read()
-        self._written = dict(self._partitions)
-
-    def _read(self) -> tuple[list[str], dict[int, Noted]]:
-        files = sorted(name for name in self._storage.list(self._folder) if number_in(name) is not None)
-        for file in reversed(files):
-            with suppress(FileNotFoundError, CorruptDataError):
-                notes = unseal(self._storage.read(file), _Notes, f"{self._storage.shown}/{file}")
-                same = notes.topic == self._topic_id
-                return files, {int(number): one for number, one in notes.partitions.items()} if same else {}
-        return files, {}
+        self._file = NewestNote(storage, f"{FOLDER}/{name}", _Notes)
+        noted = self._file.written
+        is_same = noted is not None and noted.topic == topic_id
+        self._partitions = {int(p): one for p, one in noted.partitions.items()} if noted and is_same else {}
 
     def of(self, partition: int) -> Noted:
         """Return the note about a partition."""
@@ -89,17 +72,11 @@ class SinkNotes:
     def note(self, partition: int, noted: Noted, at_once: bool = False) -> None:
         """Replace the note about a partition; write it at once, or within seconds."""
         self._partitions[partition] = noted
-        if at_once or time.monotonic() - self._written_at >= _SECONDS:
+        if at_once or self._file.is_due:
             self.write()
 
     def write(self) -> None:
         """Write down what is new."""
-        if self._partitions == self._written:
-            return
-        last = number_in(self._files[-1]) if self._files else None
-        name = f"{self._folder}/{max(wall_clock_ms(), (last or 0) + 1):016d}.json"
-        notes = _Notes(self._topic_id, {str(number): one for number, one in sorted(self._partitions.items())})
-        self._storage.create(name, seal(notes))
-        for file in self._files:
-            self._storage.delete(file)
-        self._files, self._written, self._written_at = [name], dict(self._partitions), time.monotonic()
+        if self._partitions:
+            noted = {str(number): one for number, one in sorted(self._partitions.items())}
+            self._file.write(_Notes(self._topic_id, noted))

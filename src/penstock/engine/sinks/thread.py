@@ -12,6 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from penstock.engine.shared.children import ENDED, FAILED, RUNNING, Child
+from penstock.engine.shared.retrying import Retrying
 from penstock.engine.sinks.delivery import Delivery
 from penstock.engine.sinks.progress import SinkNotes
 from penstock.errors import (
@@ -28,12 +29,8 @@ from penstock.plan.dataframes import SinkTarget
 from penstock.sinks.columns import SinkColumns
 from penstock.sinks.protocol import SinkPartition
 from penstock.storage.base import Storage
-from penstock.values.masking import masked_error
 
 _log = logging.getLogger(__name__)
-
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
-"""Seconds before a failed sink is tried again: twice as long each time."""
 
 _LASTING = (SinkError, SerdeError, ConfigError, CorruptDataError, OffsetOutOfRangeError)
 """Errors that no retry mends."""
@@ -131,26 +128,19 @@ class SinkThread:
     # --- the thread --------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        pause, failed_at = _FIRST_PAUSE, None
-        while not self._stop.is_set():
-            rows = self.child.rows
-            try:
-                with opened(self._log.place or self._log) as log:
-                    self._work(log)
-                return
-            except Exception as error:
-                now = time.monotonic()
-                if failed_at is None or self.child.rows != rows:  # it went on meanwhile
-                    pause, failed_at = _FIRST_PAUSE, now
-                said = masked_error(error, getattr(self._target.sink, "secrets", ()))
-                has_ended = isinstance(error, _LASTING) or (now - failed_at) * 1000 >= self._target.retry_ms
-                self._tell(replace(self.child, error=said, state=FAILED if has_ended else RUNNING))
-                if has_ended:
-                    self._end(said)
-                    return
-                _log.warning("sink %r failed and is tried again in %.1f s: %s", self._target.name, pause, said)
-            self._stop.wait(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
+        target = self._target
+        secrets = getattr(target.sink, "secrets", ())
+        retrying = Retrying(f"sink {target.name!r}", target.retry_ms, _LASTING, secrets)
+        said = retrying.run(self._stay, self._stop, lambda: self.child.rows, self._failed)
+        if said is not None:
+            self._end(said)
+
+    def _stay(self) -> None:
+        with opened(self._log.place or self._log) as log:
+            self._work(log)
+
+    def _failed(self, said: str, has_ended: bool) -> None:
+        self._tell(replace(self.child, error=said, state=FAILED if has_ended else RUNNING))
 
     def _end(self, said: str) -> None:
         self.failure = SinkError(

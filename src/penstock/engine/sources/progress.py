@@ -7,19 +7,13 @@ for a week. Then the note is what is left.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from contextlib import suppress
 
 import msgspec
 from msgspec.structs import replace
 
-from penstock.errors import CorruptDataError
-from penstock.storage.base import Storage, number_in, seal, unseal
-from penstock.values.times import wall_clock_ms
-
-_SECONDS = 2.0
-"""How often notes are written that nothing depends on."""
+from penstock.engine.shared.newest_note import NewestNote
+from penstock.storage.base import Storage
 
 _STRETCHES = 8
 """In how many steps records leave the topic that were kept for a while."""
@@ -52,22 +46,13 @@ class SourceNotes:
     """
 
     def __init__(self, storage: Storage, name: str):
-        self._storage = storage
-        self._folder = f"sources/{name}/progress"
-        self._written_at = float("-inf")
-        self._files = sorted(one for one in storage.list(self._folder) if number_in(one) is not None)
-        self.noted = self._written = self._read()
-
-    def _read(self) -> Noted | None:
-        for file in reversed(self._files):
-            with suppress(FileNotFoundError, CorruptDataError):
-                return unseal(self._storage.read(file), Noted, f"{self._storage.shown}/{file}")
-        return None
+        self._file = NewestNote(storage, f"sources/{name}/progress", Noted)
+        self.noted = self._file.written
 
     def note(self, noted: Noted, at_once: bool = False) -> None:
         """Replace the note; write it at once, or within seconds. Kept offsets stay."""
         self.noted = noted if self.noted is None else replace(noted, kept=self.noted.kept)
-        if at_once or time.monotonic() - self._written_at >= _SECONDS:
+        if at_once or self._file.is_due:
             self.write()
 
     def trim(self, now: int, keep_ms: int, processed: Sequence[int]) -> tuple[int, ...]:
@@ -83,11 +68,5 @@ class SourceNotes:
 
     def write(self) -> None:
         """Write down what is new."""
-        if self.noted is None or self.noted == self._written:
-            return
-        last = number_in(self._files[-1]) if self._files else None
-        name = f"{self._folder}/{max(wall_clock_ms(), (last or 0) + 1):016d}.json"
-        self._storage.create(name, seal(self.noted))
-        for file in self._files:
-            self._storage.delete(file)
-        self._files, self._written, self._written_at = [name], self.noted, time.monotonic()
+        if self.noted is not None:
+            self._file.write(self.noted)

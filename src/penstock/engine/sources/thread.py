@@ -11,6 +11,7 @@ from contextlib import closing, suppress
 from msgspec.structs import replace
 
 from penstock.engine.shared.children import ENDED, FAILED, RUNNING, Child
+from penstock.engine.shared.retrying import Retrying
 from penstock.engine.sources.feed import Feed, OvertakenError
 from penstock.engine.sources.progress import SourceNotes
 from penstock.errors import ConfigError, CorruptDataError, PenstockError, SourceError, TopicNotFoundError
@@ -21,13 +22,12 @@ from penstock.plan.dataframes import SourceFeed
 from penstock.serdes import Serde
 from penstock.sources.protocol import SourceContext
 from penstock.storage.base import Storage
-from penstock.values.masking import masked_error
 from penstock.values.times import wall_clock_ms
 
 _log = logging.getLogger(__name__)
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
-"""Seconds before a failed source is tried again: twice as long each time."""
+_OVERTAKEN_SECONDS = 0.1
+"""How soon a source continues behind batches that another process has brought in."""
 
 _LASTING = (SourceError, ConfigError, CorruptDataError, TopicNotFoundError)
 """Errors that no retry mends."""
@@ -111,28 +111,25 @@ class SourceThread:
     # --- the thread --------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        pause, failed_at = _FIRST_PAUSE, None
+        feed = self._feed
+        secrets = getattr(feed.source, "secrets", ())
+        retrying = Retrying(f"source {feed.name!r}", feed.retry_ms, _LASTING, secrets)
+        said = retrying.run(self._stay, self._stop, lambda: self.child.batch, self._failed)
+        if said is not None:
+            self._end(said)
+
+    def _stay(self) -> None:
         while not self._stop.is_set():
-            batch = self.child.batch
             try:
                 with opened(self._log.place or self._log) as log:
                     self._work(log)
                 return
             except OvertakenError as error:
                 _log.warning("source %r: %s; it continues behind that", self._feed.name, error)
-            except Exception as error:
-                now = time.monotonic()
-                if failed_at is None or self.child.batch != batch:  # it went on meanwhile
-                    pause, failed_at = _FIRST_PAUSE, now
-                said = masked_error(error, getattr(self._feed.source, "secrets", ()))
-                has_ended = isinstance(error, _LASTING) or (now - failed_at) * 1000 >= self._feed.retry_ms
-                self._tell(replace(self.child, error=said, state=FAILED if has_ended else RUNNING))
-                if has_ended:
-                    self._end(said)
-                    return
-                _log.warning("source %r failed and is tried again in %.1f s: %s", self._feed.name, pause, said)
-            self._stop.wait(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
+                self._stop.wait(_OVERTAKEN_SECONDS)
+
+    def _failed(self, said: str, has_ended: bool) -> None:
+        self._tell(replace(self.child, error=said, state=FAILED if has_ended else RUNNING))
 
     def _end(self, said: str) -> None:
         self.failure = SourceError(
