@@ -18,6 +18,7 @@ from penstock.columns import scanned
 from penstock.columns.column import BytesColumn, Column, ValuesColumn
 from penstock.columns.fields import FieldsColumn
 from penstock.ops.core.computed import computed_column, computed_truth
+from penstock.plan.expressions.expression import as_expression
 from penstock.plan.expressions.typed import construction, evaluation
 from penstock.serdes import of
 from penstock.serdes.json import JsonSerde
@@ -224,7 +225,7 @@ def expressions(draw: st.DrawFn, fields: dict[str, Any], kind: Any, depth: int =
 
 
 def joined(sign: str, left: Pair, right: Pair, word: str = "") -> Pair:
-    found = eval(f"first {sign} second", {"first": left[0], "second": right[0]})
+    found = eval(f"first {sign} second", {"first": as_expression(left[0]), "second": right[0]})
     return found, f"({left[1]} {word or sign} {right[1]})"
 
 
