@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from penstock.engine.commit.coordinator import CommitDone, Coordinator
@@ -80,7 +81,7 @@ class Streams(QueryableStreams):
         self.settings = settings
         self.log = log
         self._engine = engine
-        self.last_progress: Progress | None = None
+        self._progress: Progress | None = None
         self._listeners = [on_progress] if on_progress else []
         self._life = lifecycle
         self._wishes = wishes
@@ -220,12 +221,19 @@ class Streams(QueryableStreams):
         did = done.commit, done.records, self._total, lag, done.seconds, losses
         moved = places.tasks, places.moved, places.moved_total
         progress = Progress(self.application_id, *did, *moved, self._children.now())
-        self.last_progress = progress
+        self._progress = progress
         self._reports.committed(progress, self._coordinator.manifest, self._coordinator.opened, ends)
         for listener in self._listeners:
             refuse_result(listener(progress), "on_progress", ConfigError)
 
     # --- the handle ----------------------------------------------------------------------------------------------
+
+    @property
+    def last_progress(self) -> Progress | None:
+        """How far the application was after the last commit of this start, and its queries, sinks and sources as they
+        are now; None before the first commit.
+        """
+        return None if self._progress is None else replace(self._progress, children=self._children.now())
 
     @property
     def state(self) -> State:
@@ -445,7 +453,7 @@ class Streams(QueryableStreams):
 
     def __repr__(self) -> str:
         how = "failed" if self._loop.error else "stopped" if self._stopped else "running"
-        done = "nothing committed yet" if self.last_progress is None else f"commit {self.last_progress.commit}"
+        done = "nothing committed yet" if self._progress is None else f"commit {self._progress.commit}"
         return f"<Streams of application {self.application_id!r}: {how}, {done}>"
 
     def _check_open(self, asked: str, is_open: bool | None = None) -> None:
