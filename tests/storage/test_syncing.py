@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
 from penstock.errors import PenstockError
+from penstock.storage import syncing
 from penstock.storage.base import LocalStorage
 from penstock.storage.syncing import SyncTogether
 from support.world import World
@@ -43,6 +45,28 @@ def test_what_is_gathered_is_durable_after_sync_and_what_is_not_at_once(tmp_path
     together.sync()
     together.close()
     assert len(synced) == 2
+
+
+@pytest.mark.parametrize(("quick_seconds", "expected"), [(10.0, [4, 0, 3, 0]), (-1.0, [4, 2, 3, 2])])
+def test_a_quick_disk_is_asked_by_one_thread_and_a_slow_one_by_more_from_its_second_file_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_seconds: float, expected: list[int]
+):
+    """How many files and folders are made durable, and how many of these by other threads; then those of two files."""
+    others: list[bool] = []
+    own, together, storage = threading.get_ident(), SyncTogether(), LocalStorage(tmp_path)
+    monkeypatch.setattr(syncing, "_AT_ONCE_SECONDS", quick_seconds)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: others.append(threading.get_ident() != own))
+    found = []
+    for names in ("abc", "de"):
+        with together.gathering():
+            for name in names:
+                with storage.write(name) as file:
+                    file.write(b"x")
+        others.clear()
+        together.sync()
+        found += [len(others), sum(others)]
+    together.close()
+    assert found == expected
 
 
 def test_all_files_of_a_commit_are_durable_before_its_manifest_is_there(tmp_path: Path, synced: list[str]):

@@ -1,15 +1,21 @@
-"""Makes files durable together: a disk takes hardly longer for all files of a commit than for one of them."""
+"""Makes files durable together: a disk takes hardly longer for all files of a commit than for one of them.
+
+A disk that answers at once is asked for one file after the other, because threads would cost more than they save.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _AT_ONCE = 4
+_AT_ONCE_SECONDS = 0.0005
+"""A disk that takes longer for a file is asked for several at the same time."""
 
 _of_thread = threading.local()
 
@@ -31,6 +37,8 @@ class SyncTogether:
     def __init__(self) -> None:
         self._files: list[Path] = []
         self._threads: ThreadPoolExecutor | None = None
+        self._is_slow = False
+        """Whether the disk took long for the last file that this thread waited for."""
 
     @contextmanager
     def gathering(self) -> Iterator[None]:
@@ -50,14 +58,24 @@ class SyncTogether:
         self._all([*files, *{file.parent for file in files}])
 
     def _all(self, paths: Iterable[Path]) -> None:
-        first, others = (every := [*paths])[:1], every[1:]
-        if others and self._threads is None:
-            self._threads = ThreadPoolExecutor(_AT_ONCE, "penstock-sync")
-        under_way = [self._threads.submit(_sync, path) for path in others] if self._threads is not None else []
-        for path in first:
+        waiting = [*paths]
+        under_way: list[Future[None]] = []
+        while waiting:
+            path = waiting.pop(0)
+            if self._is_slow:
+                under_way += self._at_once(waiting)
+                waiting.clear()
+            began = time.monotonic()
             _sync(path)
+            self._is_slow = time.monotonic() - began > _AT_ONCE_SECONDS
         for one in under_way:
             one.result()
+
+    def _at_once(self, paths: list[Path]) -> list[Future[None]]:
+        """Begin to make files durable at the same time."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(_AT_ONCE, "penstock-sync")
+        return [self._threads.submit(_sync, path) for path in paths]
 
     def close(self) -> None:
         """Stop the threads."""
