@@ -227,8 +227,8 @@ def test_slots_for_which_there_is_no_room_are_an_error_that_says_so(world: World
     monkeypatch.setattr("penstock.engine.commit.coordinator._PAUSES", (0.0,))
     monkeypatch.setattr("penstock.engine.slots.sessions._COME_SECONDS", 0.3)
     host = ForkedHost(3)
-    application = Application(world, host, timeout=0.3)
     monkeypatch.setattr(host, "start", lambda *_: Nobody())
+    application = Application(world, host, timeout=0.3)
     put(world)
     with pytest.raises(CommitError, match=r"0 of 3 slots came within 0.3 s: they are late"):
         application.process()
