@@ -227,6 +227,7 @@ NOT_FOR_USERS = {
     "ProcessorContext": {"Serde"},  # which is passed on as it is
     "Serdes": {"Serde"},
     "CalendarWindows": {"WindowEnds"},  # which TimeWindowedSerde takes as it is
+    "col": {"Column"},  # which steps take as it is
     "BufferConfig": {"EagerBufferConfig", "StrictBufferConfig"},  # each is a BufferConfig
     "BufferedTransaction": {"Rows"},
     "StoreBuilder": {"StoreSpec"},
