@@ -86,8 +86,7 @@ class Rows:
             fields = values.serde.written_fields
             if fields is not None:
                 self._fields = dict(zip([one.name for one in fields], values.parts, strict=True))
-        missing = values.null_mask() if self._fields is not None else None
-        self._missing = missing
+        self._missing = values.null_mask() if self._fields is not None else None
 
     def cells(self, field: Field) -> Cells:
         if self._fields is None or len(field.path) != 1:
@@ -134,7 +133,7 @@ def computed(expression: Expression, rows: Rows) -> Cells:
 def _repeated(value: Any, count: int) -> Cells:
     if type(value) is str:
         try:
-            return Cells(pa.array([value] * 1, pa.string()).take(pa.array(np.zeros(count, np.int64))))
+            return Cells(pa.repeat(pa.scalar(value, pa.string()), count))
         except UnicodeEncodeError:  # half of a surrogate pair
             raise Unfit from None
     if type(value) not in (bool, int, float):
