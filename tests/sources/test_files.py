@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import io
-import json
 import os
-from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -16,12 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock import ConfigError, ProcessingError, SourceError, StreamsBuilder, consume
-from penstock.serdes import JSON, STR
+from penstock import ConfigError, SourceError, StreamsBuilder, consume
 from penstock.sources import FileSource
-from penstock.sources.files import csv_rows, formats, journal, places, rows
+from penstock.sources.files import csv_rows, formats, journal, places
 from penstock.storage.base import LocalStorage, seal
-from support.sourcing import TOPIC, brought_in, running, until
+from support.sourcing import TOPIC, OneBatch, brought_in, lines, put, running, until
 
 
 @dataclass
@@ -38,20 +34,6 @@ def lake(tmp_path: Path) -> Path:
     folder = tmp_path / "lake"
     folder.mkdir()
     return folder
-
-
-def put(path: Path, data: str | bytes, at: int = 0) -> None:
-    """Put a file in its place as a whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    hidden = path.with_name(f".{path.name}")
-    hidden.write_bytes(data.encode() if isinstance(data, str) else data)
-    if at:
-        os.utime(hidden, (at, at))
-    hidden.rename(path)
-
-
-def lines(*rows: Any) -> str:
-    return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 def found(folder: Path, value: Any = dict, key: Any = str) -> list[tuple[Any, Any]]:
@@ -122,80 +104,6 @@ def test_a_cell_that_does_not_fit_stays_text_so_that_its_record_fails_alone(tmp_
     ]
 
 
-WRONG = 'id,text\n1,a\n2\n\n3,"c\nd",x\n4,"e\n\nf"\n5\n6\n7,g\n8,h,i\n\n'
-WRONG_ROWS = [
-    ("1", {"id": "1", "text": "a"}),
-    (None, "file 'a.csv', row 3 has 1 cells in place of 2: 2"),
-    (None, "file 'a.csv', row 4 has 3 cells in place of 2: 3,\"c\nd\",x"),
-    ("4", {"id": "4", "text": "e\n\nf"}),
-    (None, "file 'a.csv', row 6 has 1 cells in place of 2: 5"),
-    (None, "file 'a.csv', row 7 has 1 cells in place of 2: 6"),
-    ("7", {"id": "7", "text": "g"}),
-    (None, "file 'a.csv', row 9 has 3 cells in place of 2: 8,h,i"),
-]
-"""The keys and values of these rows, wrong ones as text."""
-
-
-@pytest.mark.parametrize("block", [8, 20, 1 << 20])
-@pytest.mark.parametrize("names", [None, ("id", "text")])
-def test_a_row_of_csv_with_a_wrong_number_of_cells_is_a_record_in_its_place_wherever_reading_begins(
-    names: tuple[str, ...] | None, block: int, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(csv_rows, "BLOCK", max(block, 11))  # the longest row
-    wanted = rows.Wanted("id", (STR, JSON), ",", names, "file 'a.csv'")
-    expected = [*([] if names is None else [("id", {"id": "id", "text": "text"})]), *WRONG_ROWS]
-    for begin in range(len(expected) + 1):
-        for most in (1, 3, 100):
-            file = csv_rows.Csv(lambda: io.BytesIO(WRONG.encode()), begin, wanted, None)
-            records, place = [], begin
-            while (some := file.read(most)) is not None:
-                table, place = some
-                records += table.select(["key", "value"]).to_pylist()
-                assert place == begin + len(records)
-            assert [(_text(one["key"]), _value(one["value"])) for one in records] == expected[begin:]
-
-
-def _text(key: bytes | None) -> str | None:
-    return None if key is None else key.decode()
-
-
-def _value(value: bytes) -> Any:
-    """A JSON object, or text that is none."""
-    try:
-        return json.loads(value)
-    except ValueError:
-        return value.decode()
-
-
-def test_empty_lines_of_csv_are_not_counted_so_that_no_row_comes_twice_after_a_crash(tmp_path: Path, lake: Path):
-    put(lake / "a.csv", "id\n\n1\n\n2\n\n\n3\n4\n5\n6\n7\n")
-    for batch in range(4):
-        ends = pytest.raises(SourceError, match="enough") if batch < 3 else nullcontext()
-        with running(tmp_path, _OneBatch(lake, batch), value=dict, retry_for="1 ms") as sources, ends:
-            sources.process_sources()
-    assert [key for key, _ in found(tmp_path)] == ["1", "2", "3", "4", "5", "6", "7"]
-
-
-@pytest.mark.parametrize("answer", ["fail", "skip", "dead_letter:dead"])
-def test_a_row_of_csv_with_a_wrong_number_of_cells_goes_the_way_of_on_error(answer: str, tmp_path: Path, lake: Path):
-    put(lake / "a.csv", "customer,amount\nann,5\nbob,6,7\neve,8\n")
-    builder = StreamsBuilder()
-    orders = builder.source(FileSource(lake, key="customer"), "orders", key=str, value=Order, partitions=1)
-    orders.map_values(lambda order: order.amount, value=int).to("amounts")
-    places = {"log": tmp_path / "log", "state_dir": tmp_path / "state"}
-    streams = builder.build().start("shop", engine="local", slots=1, trigger="available-now", on_error=answer, **places)
-    if answer == "fail":
-        with pytest.raises(ProcessingError, match=r"file 'a\.csv', row 3 has 3 cells in place of 2: bob,6,7"):
-            streams.await_termination()
-        return
-    streams.await_termination()
-    amounts = [(one.key, one.value) for one in consume("amounts", str, int, log=tmp_path / "log")]
-    assert amounts == [("ann", 5), ("eve", 8)]
-    if answer != "skip":
-        [dead] = consume("dead", value=bytes, log=tmp_path / "log")
-        assert dead.value == b"file 'a.csv', row 3 has 3 cells in place of 2: bob,6,7"
-
-
 def test_csv_without_names_gets_them_and_numbers_may_be_keys(tmp_path: Path, lake: Path):
     put(lake / "a.csv", "5,x\n6,y\n")
     put(lake / "b.csv", "")
@@ -225,35 +133,13 @@ def test_a_file_continues_where_it_was_after_any_batch(format_: str, tmp_path: P
             data = out.getvalue().to_pybytes()
     put(lake / f"a.{format_}", gzip.compress(data) if format_.endswith(".gz") else data)
     for batch in range(4):
-        with running(tmp_path, _OneBatch(lake, batch), value=dict, retry_for="1 ms") as sources:
+        with running(tmp_path, OneBatch(lake, batch), value=dict, retry_for="1 ms") as sources:
             if batch < 3:
                 with pytest.raises(SourceError, match="enough"):
                     sources.process_sources()
             else:
                 sources.process_sources()
     assert found(tmp_path) == [(row["id"], row) for row in rows]
-
-
-class _OneBatch(FileSource):
-    """Gives two records of a batch, and then fails; the last time it gives all."""
-
-    def __init__(self, lake: Path, batch: int):
-        super().__init__(lake, key="id")
-        self._is_last = batch == 3
-
-    def open(self, context: Any) -> Any:
-        reader, given = super().open(context), []
-        read = reader.read
-
-        def one(offset: Any, most: int) -> Any:
-            if given and not self._is_last:
-                raise SourceError("enough")
-            batch = read(offset, 2)
-            given.append(batch)
-            return batch
-
-        reader.read = one  # type: ignore[method-assign]
-        return reader
 
 
 def test_long_files_come_in_batches(tmp_path: Path, lake: Path, monkeypatch: pytest.MonkeyPatch):
@@ -267,7 +153,7 @@ def test_long_files_come_in_batches(tmp_path: Path, lake: Path, monkeypatch: pyt
 
 def test_a_file_that_changed_while_it_was_read_ends_the_program(tmp_path: Path, lake: Path):
     put(lake / "a.jsonl", lines({"id": "1"}, {"id": "2"}, {"id": "3"}), at=10)
-    with running(tmp_path, _OneBatch(lake, 0), value=dict) as sources, pytest.raises(SourceError, match="enough"):
+    with running(tmp_path, OneBatch(lake, 0), value=dict) as sources, pytest.raises(SourceError, match="enough"):
         sources.process_sources()
     put(lake / "a.jsonl", lines({"id": "9"}), at=20)
     with (
@@ -282,7 +168,7 @@ def test_a_file_that_went_before_it_was_read_is_told(tmp_path: Path, lake: Path,
     put(lake / "a.jsonl", lines({"id": "1"}, {"id": "2"}), at=10)
     put(lake / "b.jsonl", lines({"id": "3"}), at=20)
     put(lake / "c.jsonl", lines({"id": "4"}), at=30)
-    with running(tmp_path, _OneBatch(lake, 0), value=dict) as sources, pytest.raises(SourceError, match="enough"):
+    with running(tmp_path, OneBatch(lake, 0), value=dict) as sources, pytest.raises(SourceError, match="enough"):
         sources.process_sources()
     (lake / "b.jsonl").unlink()
     with running(tmp_path, FileSource(lake), value=dict) as sources:
@@ -378,6 +264,9 @@ def test_young_files_wait(tmp_path: Path, lake: Path):
         ("x", {"key": 5}, "key is the name of a field or a column; got 5"),
         ("x", {"delimiter": ";;"}, "delimiter is one character"),
         ("x", {"columns": "ab"}, "columns are names"),
+        ("x", {"encoding": "klingon"}, "encoding is an encoding that Python knows, such as 'cp1252' .* got 'klingon'"),
+        ("x", {"encoding": "base64"}, "encoding is an encoding that Python knows"),
+        ("x", {"encoding": None}, "encoding is an encoding that Python knows"),
     ],
 )
 def test_arguments_that_cannot_be_meant_are_refused(place: str, options: Any, why: str):

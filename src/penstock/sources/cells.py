@@ -54,7 +54,7 @@ def _with_key(field: str) -> type:
 def _key_in(line: bytes, decode: Callable[[bytes], Any]) -> Any:
     try:
         return decode(line).key
-    except msgspec.DecodeError:  # the record fails where its value is decoded
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # the record fails where its value is decoded
         return None
 
 

@@ -12,6 +12,7 @@ from penstock.serdes import json_columns
 from penstock.sources.cells import keys_in_lines, keys_of_column
 from penstock.sources.files.csv_rows import Csv
 from penstock.sources.files.rows import BLOCK, Rows, Wanted, column_of
+from penstock.sources.files.texts import UTF_8, Utf8
 
 _LONGEST_LINE = 256 << 20
 _MARK = b"\xef\xbb\xbf"
@@ -49,11 +50,15 @@ def rows_of(format_: str, open_: Callable[[], Any], name: str, at: int, wanted: 
 
 
 class JsonLines(Rows):
-    """An object of JSON a line. Lines are handed on as they are; places are bytes."""
+    """An object of JSON a line. Lines are handed on as they are, in UTF-8; places are bytes."""
+
+    def _open(self) -> Any:
+        file = super()._open()
+        return file if self._wanted.encoding == UTF_8 else Utf8(file, self._wanted.encoding, has_marks=False)
 
     def _begin(self) -> None:
         self._rest = b""
-        if not self._is_packed:
+        if not self._is_packed and self._wanted.encoding == UTF_8:
             self._file.seek(self._at)
             return
         left = self._at

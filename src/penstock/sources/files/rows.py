@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.errors import SourceError
 from penstock.serdes import Serde
+from penstock.sources.files.texts import UTF_8
 
 BLOCK = 8 << 20
 """How many bytes of text are read at once."""
@@ -26,6 +27,7 @@ class Wanted:
         delimiter: the character between the values of a row of CSV.
         columns: the columns of CSV without a first row of names.
         where: names the file in messages.
+        encoding: that of JSON lines and CSV.
     """
 
     key: str | None
@@ -33,6 +35,7 @@ class Wanted:
     delimiter: str
     columns: tuple[str, ...] | None
     where: str
+    encoding: str = UTF_8
 
     def refused(self, why: object) -> SourceError:
         """Return the error for a file that cannot be read."""
@@ -44,11 +47,11 @@ class Rows(ABC):
 
     Args:
         at: the place to begin at, which ``read`` returned before.
-        packed: how the file is packed; None where one can seek in it.
+        packed: how the file is packed; None if it is not.
     """
 
     def __init__(self, open_: Callable[[], Any], at: int, wanted: Wanted, packed: str | None):
-        self._open = open_ if packed is None else lambda: pa.CompressedInputStream(open_(), packed)
+        self._unpacked = open_ if packed is None else lambda: pa.CompressedInputStream(open_(), packed)
         self._at = at
         self._wanted = wanted
         self._is_packed = packed is not None
@@ -58,6 +61,10 @@ class Rows(ABC):
         except BaseException:
             self.close()
             raise
+
+    def _open(self) -> Any:
+        """Open the file."""
+        return self._unpacked()
 
     @abstractmethod
     def _begin(self) -> None:

@@ -18,6 +18,7 @@ from penstock.sources.files.formats import FORMATS, format_of, rows_of
 from penstock.sources.files.journal import Journal
 from penstock.sources.files.places import Bucket, Listed, place_at
 from penstock.sources.files.rows import Rows, Wanted
+from penstock.sources.files.texts import UTF_8, encoding_named
 from penstock.sources.protocol import Source, SourceBatch, SourceContext, SourceReader, storage_of
 from penstock.values.decoding import converted
 from penstock.values.durations import Duration, to_ms
@@ -41,6 +42,8 @@ class FileSource(Source):
         key: the field or column with the keys; records have none without it.
         delimiter: the character between the values of a row of CSV.
         columns: the columns of CSV whose first row has no names.
+        encoding: the encoding of JSON lines and CSV, such as ``"cp1252"``. A line or row that does not decode is a
+            record that does not decode.
         every: how often Penstock looks for files; by default every second, and every 10 seconds in a bucket.
         min_age: how long nobody must have changed a file before it is read.
 
@@ -60,6 +63,7 @@ class FileSource(Source):
         key: str | None = None,
         delimiter: str = ",",
         columns: Sequence[str] | None = None,
+        encoding: str = UTF_8,
         every: Duration | None = None,
         min_age: Duration = "0 s",
     ):
@@ -78,6 +82,7 @@ class FileSource(Source):
         self.key = key
         self.delimiter = delimiter
         self.columns = names
+        self.encoding = encoding_named(encoding, "FileSource: encoding")
         self.min_age_ms = to_ms(min_age, "FileSource: min_age")
         usual = _EVERY_MS_OF_BUCKETS if isinstance(self.place, Bucket) else _EVERY_MS
         self.poll_ms = usual if every is None else to_ms(every, "FileSource: every")
@@ -105,12 +110,14 @@ class _At(msgspec.Struct, frozen=True):
         file: which file of it.
         at: the place in that file.
         tag: the file's tag, if it was begun.
+        encoding: the encoding in which it was begun.
     """
 
     list: int = 0
     file: int = 0
     at: int = 0
     tag: str = ""
+    encoding: str = UTF_8
 
 
 class _Reader(SourceReader):
@@ -132,7 +139,7 @@ class _Reader(SourceReader):
             found = self._next(listed, at, most)
             if found is not None:
                 table, place = found
-                behind = _At(at.list, at.file, place, self._tag)
+                behind = _At(at.list, at.file, place, self._tag, self._source.encoding)
                 self._read_to = behind, behind
                 return SourceBatch(table, msgspec.to_builtins(behind))
             self._close_file()
@@ -169,6 +176,11 @@ class _Reader(SourceReader):
                 f"file {file.name!r} was read in part and is {is_what}. Restore the former file. Files are put in "
                 "place whole, and do not change"
             )
+        if at.tag and at.encoding != self._source.encoding:
+            raise SourceError(
+                f"file {file.name!r} was read in part as {at.encoding}, and encoding= is {self._source.encoding} now. "
+                f"Set encoding={at.encoding!r} until the program has read the file"
+            )
         if now is None:
             self._context.warn(f"file {file.name!r} was removed before it was read")
             return False
@@ -179,6 +191,7 @@ class _Reader(SourceReader):
             self._source.delimiter,
             self._source.columns,
             f"file {file.name!r}",
+            self._source.encoding,
         )
         format_ = self._source.format or format_of(file.name)
         assert format_ is not None
