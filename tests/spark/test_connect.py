@@ -331,7 +331,9 @@ def test_ctrl_c_stops_a_program_and_its_job_and_a_lost_server_is_told_of(engine:
             server.kill()
             told = read_line(process)
             assert told.startswith("SparkLostError application 'shop' stopped because the Spark Connect server or its")
+            assert "<_InactiveRpcError" not in told
             assert told.endswith(
                 "Everything committed is safe; start again with a new session, and the application "
                 "continues where it was"
             )
+            process.wait(20)  # Spark's client calls the server once more, and would repeat that for ten minutes

@@ -33,6 +33,39 @@ def test_classic_sessions_are_told_from_those_of_connect(spark: SparkSession):
     assert not private.is_classic(connect())
 
 
+@pytest.mark.parametrize("begins", ["before", "after"])
+def test_the_client_of_a_lost_server_stops_repeating_its_calls(begins: str, recwarn: pytest.WarningsRecorder):
+    """Also the calls that it repeats already, where they would be repeated for ten minutes."""
+    grpc = pytest.importorskip("grpc")
+    from pyspark.sql.connect.client.retries import DefaultPolicy, Retrying
+
+    class UnavailableError(grpc.RpcError):
+        def code(self) -> Any:
+            return grpc.StatusCode.UNAVAILABLE
+
+        def trailing_metadata(self) -> None:
+            return None
+
+    policies, waits = [DefaultPolicy()], list[float]()
+    client = type("Client", (), {"get_retry_policies": lambda self: list(policies)})()
+    session = type("SparkSession", (), {"client": client})()
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        if begins == "before" and len(waits) == 6:
+            private.stop_retrying(session)
+
+    if begins == "after":
+        private.stop_retrying(session)
+    with pytest.raises(UnavailableError):
+        for attempt in Retrying(policies, wait):
+            with attempt:
+                raise UnavailableError
+    assert len(waits) == {"before": 6, "after": 3}[begins]
+    assert begins == "before" or sum(waits) < 1.5
+    assert [str(one.message) for one in recwarn] == []
+
+
 def test_while_another_thread_imports_pyspark_there_is_no_context_yet(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "pyspark.core.context", ModuleType("pyspark.core.context"))
     assert (private.active_context(), private.gateway()) == (None, None)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from pyspark.sql import functions as f
 
+from penstock.engine.spark import private
 from penstock.errors import ConfigError, SparkLostError
 
 _CORE_SECONDS = 30.0
@@ -22,6 +23,8 @@ _ANSWER_SECONDS = 10.0
 T = TypeVar("T")
 
 _LOCAL = re.compile(r"local\[(\d+)")
+
+_DETAILS = re.compile(r'^\s*details = "(.*)"$', re.MULTILINE)
 
 
 def cores_of(spark: Any) -> int:
@@ -58,16 +61,24 @@ def within(seconds: float, call: Callable[[], T]) -> T:
 
 
 def check_server(spark: Any, application_id: str) -> None:
-    """Raise ``SparkLostError`` when the server of a session does not answer."""
+    """Raise ``SparkLostError`` when the server of a session does not answer. Calls to a lost server fail soon."""
     try:
         within(_ANSWER_SECONDS, lambda: spark.conf.get("spark.app.name", ""))
     except Exception as error:  # gRPC and PySpark raise many kinds
+        private.stop_retrying(spark)
         is_late = isinstance(error, TimeoutError)
-        why = f"it has not answered for {_ANSWER_SECONDS:g} s" if is_late else str(error).partition("\n")[0][:300]
+        why = f"it has not answered for {_ANSWER_SECONDS:g} s" if is_late else _first_line(error)
         raise SparkLostError(
             f"application {application_id!r} stopped because the Spark Connect server or its session is gone ({why}). "
             "Everything committed is safe; start again with a new session, and the application continues where it was"
         ) from error
+
+
+def _first_line(error: Exception) -> str:
+    """Return the first line of an error, or the details of one of gRPC."""
+    text = str(error)
+    found = _DETAILS.search(text)
+    return (found[1] if found else text.partition("\n")[0])[:300]
 
 
 def own_address(server: str) -> str:

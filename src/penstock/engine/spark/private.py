@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from socketserver import BaseServer
 from typing import Any
@@ -22,6 +23,16 @@ def is_classic(spark: Any) -> bool:
 def is_connect(spark: Any) -> bool:
     """Return whether it is a session of Spark Connect."""
     return "connect" in type(spark).__module__
+
+
+def stop_retrying(spark: Any) -> None:
+    """Have the client of a Connect session give up the calls that it repeats now, and fail later ones within a second.
+
+    PySpark calls the server once more as the process ends, and would repeat that for ten minutes if it is gone.
+    """
+    for policy in spark.client.get_retry_policies():
+        policy.max_retries = 3
+    warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]", UserWarning)
 
 
 def active_context() -> Any | None:
