@@ -57,10 +57,15 @@ def test_the_client_of_a_lost_server_stops_repeating_its_calls(begins: str, recw
 
     if begins == "after":
         private.stop_retrying(session)
-    with pytest.raises(UnavailableError):
-        for attempt in Retrying(policies, wait):
+    attempts = Retrying(policies, wait)
+
+    def call() -> None:
+        for attempt in attempts:
             with attempt:
                 raise UnavailableError
+
+    with pytest.raises(UnavailableError):
+        call()
     assert len(waits) == {"before": 6, "after": 3}[begins]
     assert begins == "before" or sum(waits) < 1.5
     assert [str(one.message) for one in recwarn] == []
