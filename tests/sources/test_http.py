@@ -112,6 +112,15 @@ def test_lines_are_records_and_come_together(at: Any, tmp_path: Path):
     assert found(tmp_path) == [("a", {"k": "a"}), ("b", {"k": "b"})]
 
 
+def test_a_body_is_taken_whole_up_to_its_largest_size(at: Any, tmp_path: Path):
+    source = HttpSource(0)
+    with at(source):
+        served(source)
+        assert [post(source, b"x" * size).status_code for size in (70_000, 300_000, 1_000_000)] == [200] * 3
+    values = [one.value for one in consume(TOPIC, key=bytes, value=bytes, log=tmp_path / "log")]
+    assert values == [b"x" * size for size in (70_000, 300_000, 1_000_000)]
+
+
 def test_requests_that_cannot_be_taken_are_refused(at: Any, tmp_path: Path):
     token = "a-token-of-24-characters"
     source = HttpSource(0, path="/in", token=token, needs_repeat_header=True, largest=100)

@@ -30,11 +30,11 @@ class RowTime(TimestampExtractor):
         """The time, or the one that the record carries: if there is no row, as after a deletion, and if the value is no
         envelope, which the next step says."""
         headers = dict(record.headers)
-        if record.value is None:
-            return record.timestamp
         if self.path is None:
             found = self.format.time(record.value, headers)
             return record.timestamp if found is None else found
+        if record.value is None:
+            return record.timestamp
         try:
             row = self.format.row(record.value, headers)
         except SerdeError:

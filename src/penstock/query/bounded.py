@@ -58,13 +58,12 @@ def bounded_protocol(most: int | None = None) -> type[Any]:
 
         def data_received(self, data: bytes) -> None:
             self._pending = self._pending + len(data) if self.is_idle else 0
-            if self._pending > _MOST_HEADER_BYTES:
-                self.drop()
-                return
             before = self.cycle
             super().data_received(data)
-            if self.cycle is not before:
+            if self.cycle is not before:  # the bytes were a request, perhaps with a long body
                 self._pending = 0
+            elif self._pending > _MOST_HEADER_BYTES:
+                self.drop()
 
         @property
         def is_idle(self) -> bool:

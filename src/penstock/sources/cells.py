@@ -3,7 +3,6 @@ the program decodes it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import date, datetime
 from functools import cache
 from typing import Any, get_type_hints
@@ -42,20 +41,24 @@ def _key_of(value: Any, serde: Serde) -> bytes:
 
 def keys_in_lines(lines: Any, field: str, serde: Serde) -> Any:
     """Return the keys that are a field of JSON objects; null for what is no object, or lacks the field."""
-    decode = json_decoder(_with_key(field)).decode
-    return keys_of([_key_in(line, decode) for line in lines.to_pylist()], serde)
+    return keys_of([field_in_line(line, field) for line in lines.to_pylist()], serde)
+
+
+def field_in_line(line: bytes, field: str) -> Any:
+    """Return a field of a JSON object; None for what is no object, or lacks the field.
+
+    >>> field_in_line(b'{"id": 7}', "id"), field_in_line(b"no json", "id")
+    (7, None)
+    """
+    try:
+        return json_decoder(_with_key(field)).decode(line).key
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # the record fails where its value is decoded
+        return None
 
 
 @cache
 def _with_key(field: str) -> type:
     return msgspec.defstruct("Line", [("key", Any, msgspec.field(name=field, default=None))])
-
-
-def _key_in(line: bytes, decode: Callable[[bytes], Any]) -> Any:
-    try:
-        return decode(line).key
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # the record fails where its value is decoded
-        return None
 
 
 def keys_of_text(column: Any, serde: Serde) -> Any:

@@ -258,6 +258,13 @@ def test_a_flat_row_about_a_schema_fails(run: Run):
 
 # --- cloud events ----------------------------------------------------------------------------------------------------
 
+IN_HEADERS = [
+    ("ce_specversion", b"1.0"),
+    ("ce_id", b"1"),
+    ("ce_source", b"/shop"),
+    ("ce_type", b"order"),
+    ("ce_time", b"1970-01-01T00:00:06Z"),
+]
 EVENT = {"specversion": "1.0", "id": "1", "source": "/shop", "type": "order", "time": "1970-01-01T00:00:05Z"}
 
 
@@ -276,13 +283,27 @@ def test_events_with_their_attributes_in_headers():
     builder = StreamsBuilder()
     builder.stream("in", format=cloud_event(Order, event_time=True)).to("out")
     driver = TopologyTestDriver(builder.build())
-    headers = [("ce_specversion", b"1.0"), ("ce_id", b"1"), ("ce_time", b"1970-01-01T00:00:06Z")]
-    driver.pipe_input("in", "a", OLD, 1, headers=headers)
+    whole = [("content-type", b"application/cloudevents+json; charset=utf-8"), ("ce_specversion", b"1.0")]
+    driver.pipe_input("in", "a", OLD, 1, headers=[*IN_HEADERS, ("content-type", b"application/json")])
     driver.pipe_input("in", "b", EVENT | {"data": NEW}, 2)
+    driver.pipe_input("in", "c", EVENT | {"data": NEW}, 3, headers=whole)
+    driver.pipe_input("in", "d", None, 4, headers=IN_HEADERS)
     assert [record[:3] for record in driver.read_output("out")] == [
         ("a", Order(7, 250), 6000),
         ("b", Order(7, 300), 5000),
+        ("c", Order(7, 300), 5000),
+        ("d", None, 6000),
     ]
+
+
+@pytest.mark.parametrize("missing", ["specversion", "id", "source", "type"])
+def test_headers_that_lack_an_attribute_are_no_event(missing: str):
+    builder = StreamsBuilder()
+    builder.stream("in", format=cloud_event(Order)).to("out")
+    driver = TopologyTestDriver(builder.build())
+    headers = [(name, value) for name, value in IN_HEADERS if name != f"ce_{missing}"]
+    with pytest.raises(ProcessingError, match=f"the headers have no 'ce_{missing}', so the record is no event"):
+        driver.pipe_input("in", "a", OLD, 1, headers=headers)
 
 
 NO_EVENTS = [

@@ -9,6 +9,7 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from enum import Enum
 
+from penstock.sources.http.events import Attributes
 from penstock.values.times import wall_clock_ms
 
 _MOST_REQUESTS, _MOST_BYTES = 10_000, 64 << 20
@@ -37,16 +38,20 @@ class Request:
     Attributes:
         values: the records' values.
         name: the key by which a repetition is known; empty for none.
+        attributes: the headers of its record, if it is a CloudEvent in binary mode.
+        is_event: whether its values are CloudEvents.
     """
 
-    values: list[bytes]
+    values: list[bytes | None]
     name: bytes
+    attributes: Attributes = field(default_factory=list)
+    is_event: bool = False
     waiting: list[asyncio.Future[Outcome]] = field(default_factory=list)
 
     @property
     def nbytes(self) -> int:
         """How many bytes it has."""
-        return sum(map(len, self.values))
+        return sum(len(value or b"") for value in self.values) + sum(len(value) for _, value in self.attributes)
 
 
 class Inbox:
@@ -70,8 +75,9 @@ class Inbox:
 
     # --- the server --------------------------------------------------------------------------------------------------
 
-    def offer(self, values: list[bytes], name: bytes) -> asyncio.Future[Outcome]:
+    def offer(self, request: Request) -> asyncio.Future[Outcome]:
         """Take a request in; called in the server's loop. Return its outcome to come."""
+        name = request.name
         outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         with self._news:
             if self._is_closed:
@@ -83,7 +89,8 @@ class Inbox:
             elif len(self._queue) >= _MOST_REQUESTS or self._nbytes >= _MOST_BYTES:
                 outcome.set_result(Outcome.FULL)
             else:
-                self._put(Request(values, name, [outcome]))
+                request.waiting.append(outcome)
+                self._put(request)
         return outcome
 
     def _put(self, request: Request) -> None:

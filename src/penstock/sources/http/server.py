@@ -15,7 +15,9 @@ from penstock.query.bounded import BACKLOG, bounded_protocol
 from penstock.query.guard import Guarded
 from penstock.query.plain import as_json
 from penstock.query.server import keep_port
-from penstock.sources.http.inbox import Inbox, Outcome
+from penstock.serdes.formats.cloud_events import is_batch, is_whole
+from penstock.sources.http.events import attributes_in, events_of
+from penstock.sources.http.inbox import Inbox, Outcome, Request
 
 _log = logging.getLogger(__name__)
 
@@ -140,11 +142,11 @@ class _App:
         body = await self._body(scope, receive)
         if wanted.verify is not None and not self._is_verified(wanted.verify, scope, body):
             raise RefusedError(401, "the request could not be verified")
-        values = _values(scope, body)
-        if not values:
-            raise RefusedError(400, "the request has no body")
+        request = _request(scope["headers"], body, name)
+        if not request.values:  # a batch without events
+            return _ANSWERS[Outcome.STORED]
         try:
-            outcome = await asyncio.wait_for(self._inbox.offer(values, name), wanted.seconds)
+            outcome = await asyncio.wait_for(self._inbox.offer(request), wanted.seconds)
         except TimeoutError:
             outcome = Outcome.LOST
         return _ANSWERS[outcome]
@@ -196,10 +198,17 @@ async def _all_of(receive: Any, largest: int) -> bytes:
     return b"".join(pieces)
 
 
-def _values(scope: Any, body: bytes) -> list[bytes]:
-    """Return the records' values in a body: one, or its lines."""
-    kinds = [value for name, value in scope["headers"] if name == b"content-type"]
-    kind = kinds[0].partition(b";")[0].strip().lower() if kinds else b""
-    if kind not in _LINES:
-        return [body] if body else []
-    return [line for line in body.replace(b"\r\n", b"\n").split(b"\n") if line]
+def _request(headers: Any, body: bytes, name: bytes) -> Request:
+    """Return the records of a request: one, or one for each line or event of its body."""
+    attributes = attributes_in(headers)
+    if attributes:
+        return Request([body or None], name, attributes, is_event=True)
+    kind = next((value for name, value in headers if name == b"content-type"), b"").partition(b";")[0].strip().lower()
+    values: list[bytes | None] = [body] if body else []
+    if kind in _LINES:
+        values = [line for line in body.replace(b"\r\n", b"\n").split(b"\n") if line]
+    elif is_batch(kind) and body:
+        values = [*events_of(body)]
+    if not values and not (is_batch(kind) and body):
+        raise RefusedError(400, "the request has no body")
+    return Request(values, name, is_event=is_whole(kind))

@@ -14,7 +14,8 @@ from penstock.messages import show
 from penstock.query.guard import FREE, check_access, is_local, url_of
 from penstock.serdes import BYTES, STR, Serde
 from penstock.serdes.json import JsonSerde
-from penstock.sources.cells import keys_in_lines
+from penstock.sources.cells import field_in_line, keys_in_lines, keys_of
+from penstock.sources.http.events import key_of
 from penstock.sources.http.inbox import Inbox, Request
 from penstock.sources.http.server import Server, Verify, Wanted
 from penstock.sources.protocol import Source, SourceBatch, SourceContext, SourceReader
@@ -31,7 +32,8 @@ _WAIT_SECONDS = 0.25
 class HttpSource(Source):
     """Requests that are posted to the program, such as webhooks. Each body is the value of a record.
 
-    The source answers 200 when the record is in the log. After another answer, or none, the client must send the
+    CloudEvents come in every mode of HTTP: ``format=cloud_event(Order)`` of ``builder.source`` reads them. The
+    source answers 200 when the record is in the log. After another answer, or none, the client must send the
     request again. Requests with the same header ``Idempotency-Key`` are one record. This needs
     ``penstock-streams[serve]``.
 
@@ -40,7 +42,8 @@ class HttpSource(Source):
         host: the address to listen at. By default only this machine reaches it; another one needs ``token`` or
             ``verify``.
         path: the path of the requests.
-        key: the field of the JSON with the keys; without it, records have no key.
+        key: the field of the JSON with the keys; without it, records have no key. For a CloudEvent, it is a field of
+            the data, or else an attribute such as ``"subject"``.
         token: requests need it as ``Authorization: Bearer``.
         verify: a function of (headers, body) that says whether a request is genuine, such as by its signature. The
             names of headers are in lower case. Any result but True refuses the request.
@@ -189,17 +192,10 @@ class _Reader(SourceReader):
         values = pa.array([value for request in requests for value in request.values], pa.binary())
         columns = {"value": values}
         if self._source.key is not None:
-            columns["key"] = keys_in_lines(values, self._source.key, self._context.key)
-        if any(request.name for request in requests):
-            name = self._source.repeat_header
-            columns["headers"] = pa.array(
-                [
-                    [{"key": name, "value": request.name}] if request.name else None
-                    for request in requests
-                    for _ in request.values
-                ],
-                HEADERS,
-            )
+            columns["key"] = _keys(requests, values, self._source.key, self._context.key)
+        headers = [_headers_of(request, self._source.repeat_header) for request in requests for _ in request.values]
+        if any(headers):
+            columns["headers"] = pa.array(headers, HEADERS)
         return pa.table(columns)
 
     def committed(self, offset: Any) -> None:
@@ -208,3 +204,22 @@ class _Reader(SourceReader):
     def close(self) -> None:
         self._inbox.close()
         self._server.close()
+
+
+def _keys(requests: list[Request], values: Any, field: str, serde: Serde) -> Any:
+    """Return the keys of records, which are a field of their values."""
+    if not any(request.is_event for request in requests):
+        return keys_in_lines(values, field, serde)
+    return keys_of([_key(request, value, field) for request in requests for value in request.values], serde)
+
+
+def _key(request: Request, value: bytes | None, field: str) -> Any:
+    if request.is_event:
+        return key_of(value, request.attributes, field)
+    return None if value is None else field_in_line(value, field)
+
+
+def _headers_of(request: Request, repeat_header: str) -> list[dict[str, Any]] | None:
+    """Return the headers of a record."""
+    found = [*([(repeat_header, request.name)] if request.name else []), *request.attributes]
+    return [{"key": name, "value": value} for name, value in found] or None
