@@ -22,8 +22,8 @@ def cloud_event(row: Any, event_time: bool = False) -> Format:
     """The format of CloudEvents, for ``format=`` of ``stream`` and ``table``: values are the events' ``data``.
 
     An event is JSON as a whole, or has its attributes in the record's headers (``ce_id``, ``ce_type``, ...), and its
-    data as the value. An event without data is null. What is no event, or has data in another format than JSON, goes
-    the ``on_error`` way. Keys stay as they are.
+    data as the value. An event without data is null. A record that is no event, or whose data is not JSON, goes the
+    ``on_error`` way. Keys stay as they are.
 
     Args:
         row: the type of the data: dict, a dataclass, a ``msgspec.Struct``, a schema.
