@@ -57,8 +57,8 @@ LAYERS = {
     "engine/rescaling": "engine/commit engine/evolution engine/shared log plan serdes state storage",
     "engine/shipping": "plan serdes",
     "engine/slots": "engine/commit engine/operate engine/shared engine/shipping engine/task log plan state storage",
-    "engine/running": "engine/commit engine/evolution engine/operate engine/shared engine/shipping engine/slots "
-    "engine/task log plan state storage",
+    "engine/running": "engine/commit engine/evolution engine/lowering engine/operate engine/shared engine/shipping "
+    "engine/slots engine/task log plan state storage",
     "engine": "engine/commit engine/evolution engine/operate engine/shared engine/task log plan state storage",
     "engine/spark": "engine/commit engine/running engine/shared engine/shipping engine/slots log plan serdes storage",
     "engine/batch": "engine engine/commit engine/operate engine/running engine/shared engine/shipping engine/sources "

@@ -20,6 +20,8 @@ LOOPS = {
     "cli/trial.py:_run_local": "until the copied input has been read",
     "engine/commit/coordinator.py:_fitting_attempt": "each attempt may take fewer records, down to one",
     "engine/micro_batches/jobs.py:run": "until the job has ended, or the server does not answer",
+    "engine/slots/fork_server.py:run": "until the driver ends, or it is in a forked process",
+    "engine/slots/forked.py:_listen": "until the fork server ends",
     "engine/task/host.py:_run": "chunks get smaller down to one record, and a database is made anew once",
     "engine/task/merged.py:__iter__": "until the channels have nothing more; each round gives records",
     "log/file/entries.py:load": "goes on only when entries were summed up meanwhile",

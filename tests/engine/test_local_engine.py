@@ -53,8 +53,17 @@ def counted() -> list[tuple[Any, Any]]:
 
 def slots_of(pid: int) -> list[int]:
     """The processes of a driver's slots."""
+    return [slot for server in servers_of(pid) for slot in children_of(server)]
+
+
+def servers_of(pid: int) -> list[int]:
+    """The processes that fork a driver's slots."""
+    return children_of(pid, "penstock.engine.slots.fork_server")
+
+
+def children_of(pid: int, word: str = "") -> list[int]:
     found = subprocess.run(["ps", "-ww", "-o", "pid=,args=", "--ppid", str(pid)], capture_output=True, text=True).stdout
-    return [int(line.split()[0]) for line in found.splitlines() if "penstock.engine.slots.process" in line]
+    return [int(line.split()[0]) for line in found.splitlines() if word in line]
 
 
 def lives(pid: int) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from penstock import Streams, StreamsBuilder, Topology, consume, produce
+from penstock.testing.chaos.processes import own
 from support.strangers import KINDS, strangers
 
 WORDS = ["a", "b", "a", "c", "a", "b"]
@@ -47,9 +47,7 @@ def counted() -> dict[Any, Any]:
 
 
 def slots_of_this_process() -> list[int]:
-    command = ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(os.getpid())]
-    found = subprocess.run(command, capture_output=True, text=True).stdout
-    return [int(line.split()[0]) for line in found.splitlines() if "penstock.engine.slots.process" in line]
+    return own("slot")
 
 
 def kill_a_slot() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.engine.micro_batches.task import serve
 from penstock.engine.shared.runner import LostWorkError
-from penstock.engine.slots.processes import ENVIRONMENT
+from penstock.engine.slots.environment import ENVIRONMENT
 from penstock.engine.spark import private
 from penstock.engine.spark.job import first_lines, is_alive
 from penstock.errors import SparkLostError

@@ -48,6 +48,7 @@ class Job(NamedTuple):
 
     Attributes:
         program: the program, packed by ``shipping``.
+        imports: the modules with compiled rules that it needs.
         slots: how many processes work at once.
         subs: how many sub-topologies there are.
         page: where the program is shown.
@@ -55,6 +56,7 @@ class Job(NamedTuple):
 
     application_id: str
     program: bytes
+    imports: list[str]
     slots: int
     subs: int
     page: str
@@ -118,8 +120,8 @@ class SlotEngine(ABC):
         return Attempt
 
     @abstractmethod
-    def host(self, packed: bytes, slots: int, copies: bool, about: str) -> Host:
-        """Return a host of slots that run a program, packed by ``shipping``.
+    def host(self, job: Job, about: str) -> Host:
+        """Return a host of slots that run a program.
 
         Args:
             about: a description of the program, for people who look at the engine.
@@ -127,8 +129,9 @@ class SlotEngine(ABC):
 
     def sessions(self, job: Job, restores: Restores) -> SlotSessions:
         about = about_job(job.application_id, job.subs, job.slots, job.page)
-        host = self.host(job.program, job.slots, job.settings.standby_replicas > 0, about)
-        return SlotSessions(host, job.application_id, restores, job.settings.slot_timeout / 1000, asks=True)
+        return SlotSessions(
+            self.host(job, about), job.application_id, restores, job.settings.slot_timeout / 1000, asks=True
+        )
 
 
 class Choice(NamedTuple):

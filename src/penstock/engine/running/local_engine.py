@@ -18,7 +18,7 @@ class LocalEngine(SlotEngine):
     """Runs slots as processes of this machine.
 
     Args:
-        slots: how many there are, if the user says it: these processes start at once.
+        slots: how many there are, if the user says it.
     """
 
     name = "local"
@@ -31,12 +31,11 @@ class LocalEngine(SlotEngine):
                 f"It has {cores()} cores, and more slots than that make a program no faster"
             )
         self._application_id = application_id
-        self._slots = slots
         self._processes = SlotProcesses()
         self._is_open = False
 
     def begin(self) -> None:
-        self._processes.at_least(self._slots or 1)
+        self._processes.begin()
 
     def open(self) -> None:
         self._is_open = True
@@ -44,8 +43,8 @@ class LocalEngine(SlotEngine):
     def default_slots(self, widest: int) -> int:
         return min(cores(), widest)
 
-    def host(self, packed: bytes, slots: int, copies: bool, about: str) -> ProcessHost:
-        return ProcessHost(self._processes, packed, slots)
+    def host(self, job: Job, about: str) -> ProcessHost:
+        return ProcessHost(self._processes, job.program, job.slots, job.imports)
 
     def reports(self, job: Job, opened: Opened) -> Reports:
         return Reports()

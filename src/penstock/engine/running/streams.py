@@ -12,6 +12,7 @@ from penstock.engine.commit.loop import CommitLoop
 from penstock.engine.commit.opening import Ends, Opened, open_application, reopened
 from penstock.engine.commit.source_times import SourceTimes
 from penstock.engine.evolution.matching import Wishes
+from penstock.engine.lowering.compiled_rules import compiled_rules
 from penstock.engine.operate.close_options import CloseOptions, GroupOperation, timeout_of
 from penstock.engine.operate.lifecycle import (
     Lifecycle,
@@ -170,8 +171,8 @@ class Streams(QueryableStreams):
 
     def _begun(self, opened: Opened, packed: bytes, before: Coordinator | None = None) -> Coordinator:
         """Continue the opened application with new slots."""
-        subs = len(opened.topology.sub_topologies)
-        job = Job(self.application_id, packed, self._slot_count, subs, self._page, self.settings)
+        subs, imports = len(opened.topology.sub_topologies), compiled_rules(opened.topology.nodes)
+        job = Job(self.application_id, packed, imports, self._slot_count, subs, self._page, self.settings)
         if before is None:
             self._reports = self._engine.reports(job, opened)
         self._slots = self._engine.sessions(job, self._restores)

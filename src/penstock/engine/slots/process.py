@@ -1,26 +1,20 @@
-"""The process of a slot that runs without Spark; started by ``processes.py``.
-
-python -m penstock.engine.slots.process DESCRIPTOR
-"""
+"""The process of a slot without Spark, after ``fork_server.py`` has forked it."""
 
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 from multiprocessing.connection import Connection
 
 import msgspec
+import numpy as np
 
 from penstock.engine.shipping.shipping import loads
 from penstock.engine.slots.links import Address
 from penstock.engine.slots.slot import Place, Program, serve
 from penstock.messages import describe
 from penstock.values.decoding import from_json
-
-IGNORED = (signal.SIGINT, signal.SIGTERM)
-"""Signals that go to all processes of a terminal or a service; the driver ends this one in order."""
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -35,13 +29,11 @@ class Start(msgspec.Struct, frozen=True):
     seconds: float
 
 
-def main() -> None:
+def be_slot(connection: Connection) -> None:
     """Be the slot of one job after the other, until the driver closes the connection."""
-    for number in IGNORED:
-        signal.signal(number, lambda *_: None)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, IGNORED)  # who started it has held them until now
-    threading.Thread(target=_end_with_driver, name="penstock-slot-life", daemon=True).start()
-    connection = Connection(int(sys.argv[1]))
+    if "numpy.random" in sys.modules:
+        np.random.seed()  # else all slots would draw the same numbers
+    threading.Thread(target=_end_with_server, name="penstock-slot-life", daemon=True).start()
     while (start := _next(connection)) is not None:
         failure = _served(start, connection.recv_bytes())
         connection.send_bytes(failure.encode())
@@ -68,10 +60,7 @@ def _served(start: Start, packed: bytes) -> str:
         return f"slot {start.slot} failed: {describe(error)}"
 
 
-def _end_with_driver() -> None:
-    os.read(0, 1)
+def _end_with_server() -> None:
+    """End the process when its fork server has ended, which ends with the driver."""
+    os.read(sys.stdin.fileno(), 1)
     os._exit(1)
-
-
-if __name__ == "__main__":
-    main()

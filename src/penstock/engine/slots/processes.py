@@ -1,137 +1,52 @@
 """Hosts slots in processes of this machine, without Spark.
 
 When a job ends, its processes stay, with their databases open, and are the slots of the next job. If a process ends in
-any way, its job has failed, and the next job gets a new process in its place. All processes end with the driver: each
-of them reads a pipe of the driver's that breaks then.
+any way, its job has failed, and the next job gets a new process in its place. All processes end with the driver.
 """
 
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from multiprocessing import Pipe
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 
-import msgspec
-
-import penstock
+from penstock.engine.slots.forked import ForkServer, SlotProcess
 from penstock.engine.slots.links import Address
 from penstock.engine.slots.placement import Executor
-from penstock.engine.slots.process import IGNORED, Start
-
-ENVIRONMENT = {
-    # numpy and Arrow use arrays of some hundred kilobytes: without this glibc maps and unmaps each of them
-    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
-    "MALLOC_TRIM_THRESHOLD_": str(512 << 20),
-    # there are as many slots as cores
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-}
-"""Variables of every slot's process."""
+from penstock.engine.slots.process import Start
 
 _LOCALHOST = "127.0.0.1"
 _CLOSE_SECONDS = 2.0
 """How long processes may take to end before they are killed."""
 
 
-class SlotProcess:
-    """A process that is a slot, of one job after the other.
-
-    Args:
-        output: the descriptor that its output goes to.
-    """
-
-    def __init__(self, slot: int, output: int):
-        self.slot = slot
-        self._connection, theirs = Pipe()
-        command = [sys.executable, "-P", "-u", "-m", "penstock.engine.slots.process", str(theirs.fileno())]
-        with _signals_held():
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,  # nobody writes: it breaks with this process
-                stdout=output,
-                stderr=output,
-                pass_fds=[theirs.fileno()],
-                env=_environment(slot),
-            )
-        theirs.close()
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def is_alive(self) -> bool:
-        return self._process.poll() is None
-
-    def serve(self, start: Start, program: bytes) -> str:
-        """Have it be its slot in a job until that ends. Return why it could not, or how the process ended, or ""."""
-        try:
-            self._connection.send_bytes(msgspec.json.encode(start))
-            self._connection.send_bytes(program)
-            failure = self._connection.recv_bytes().decode()
-        except (EOFError, OSError):
-            failure = f"the process of slot {self.slot} ended {self._how()}"
-        if failure:  # it ends; the next job gets another one
-            self.kill()
-        return failure
-
-    def _how(self) -> str:
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_CLOSE_SECONDS)
-        code = self._process.returncode
-        return "" if code is None else f"by signal {-code}" if code < 0 else f"with code {code}"
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    def close(self, until: float) -> None:
-        """Let an idle process end, and kill it at that time of the monotonic clock."""
-        self._connection.close()
-        assert self._process.stdin is not None
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(max(until - time.monotonic(), 0))
-        self.kill()
-        self._process.stdin.close()
-
-
-@contextmanager
-def _signals_held() -> Iterator[None]:
-    """The context in which a process starts that takes no signals until it ignores them."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, IGNORED)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _environment(slot: int) -> dict[str, str]:
-    """Return the variables of a slot's process. It imports Penstock from where this process has it."""
-    folders = [*filter(None, [os.environ.get("PYTHONPATH")]), str(Path(penstock.__file__).parents[1])]
-    return {**os.environ, **ENVIRONMENT, "PYTHONPATH": os.pathsep.join(folders), "PENSTOCK_SLOT": f"slot-{slot}"}
-
-
 class SlotProcesses:
     """The processes of an application's slots."""
 
     def __init__(self) -> None:
+        self._server: ForkServer | None = None
         self._processes: list[SlotProcess] = []
         self._output: int | None = None
 
-    def at_least(self, slots: int) -> list[SlotProcess]:
-        """Start or replace processes, so that each of so many slots has one. Return these."""
+    def begin(self) -> ForkServer:
+        """Start or replace the process that forks them. Return it."""
+        if self._server is None or not self._server.is_alive:
+            self._server = ForkServer(self._pipe())
+        return self._server
+
+    def at_least(self, slots: int, imports: Sequence[str]) -> list[SlotProcess]:
+        """Start or replace processes, so that each of so many slots has one. Return these.
+
+        Args:
+            imports: the modules that new processes begin with, beside those of every slot.
+        """
         for slot in range(slots):
             if slot == len(self._processes):
-                self._processes.append(SlotProcess(slot, self._pipe()))
+                self._processes.append(self.begin().fork(slot, imports))
             elif not self._processes[slot].is_alive:
-                self._processes[slot] = SlotProcess(slot, self._pipe())
+                self._processes[slot] = self.begin().fork(slot, imports)
         return self._processes[:slots]
 
     def _pipe(self) -> int:
@@ -147,6 +62,9 @@ class SlotProcesses:
         for process in self._processes:
             process.close(until)
         self._processes.clear()
+        if self._server is not None:
+            self._server.close(until)
+            self._server = None
         if self._output is not None:
             os.close(self._output)
             self._output = None
@@ -165,15 +83,17 @@ class ProcessHost:
 
     Args:
         program: the program for the slots, packed by ``shipping``.
+        imports: the modules that it needs beside those of every slot.
     """
 
     name = bind = _LOCALHOST
     why_late = "this machine is too busy, or has too little memory for them; end other work, or start with fewer slots"
 
-    def __init__(self, processes: SlotProcesses, program: bytes, slots: int):
+    def __init__(self, processes: SlotProcesses, program: bytes, slots: int, imports: Sequence[str]):
         self.slots = slots
         self._processes = processes
         self._program = program
+        self._imports = imports
 
     @property
     def homes(self) -> list[Executor]:
@@ -205,7 +125,7 @@ class ProcessHost:
         return ""
 
     def start(self, run: str, number: int, address: Address, seconds: float, on_end: Callable[[], None]) -> ProcessJob:
-        processes = self._processes.at_least(self.slots)
+        processes = self._processes.at_least(self.slots, self._imports)
         starts = [Start(run, number, one.slot, *address, seconds) for one in processes]
         return ProcessJob(processes, starts, self._program, on_end)
 

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from penstock.engine.shipping.shipping import loads
+from penstock.engine.slots.environment import ENVIRONMENT
 from penstock.engine.slots.links import Address
 from penstock.engine.slots.placement import Executor, Placement
-from penstock.engine.slots.processes import ENVIRONMENT
 from penstock.engine.slots.slot import Place, Program, serve
 from penstock.engine.spark import private
 from penstock.errors import SparkLostError

@@ -67,8 +67,9 @@ class SparkEngine(SparkContextEngine, SlotEngine):
     def default_slots(self, widest: int) -> int:
         return default_slots(self._context, widest, self.is_own)
 
-    def host(self, packed: bytes, slots: int, copies: bool, about: str) -> Host:
-        given = self._context, self._given[0], about, packed, slots, copies
+    def host(self, job: Job, about: str) -> Host:
+        copies = job.settings.standby_replicas > 0
+        given = self._context, self._given[0], about, job.program, job.slots, copies
         if private.is_connect(self._context):
             from penstock.engine.spark.connect import ConnectHost
 

@@ -245,16 +245,23 @@ def _is_slot(pid: int) -> bool:
     return (_is_forked(pid) and b"PENSTOCK_SLOT=" in _read(pid, "environ")) or _is_slot_without_spark(pid)
 
 
+def _is_of_fork_server(pid: int) -> bool:
+    """Whether it is a fork server of slots without Spark, or forked by one."""
+    return b"penstock.engine.slots.fork_server\0" in _read(pid, "cmdline")
+
+
 def _is_slot_without_spark(pid: int) -> bool:
-    return b"penstock.engine.slots.process\0" in _read(pid, "cmdline")
+    return _is_of_fork_server(pid) and _is_of_fork_server(_parent(pid))
 
 
 def _is_daemon(pid: int) -> bool:
-    return _is_forked(pid) and not _is_forked(_parent(pid))
+    """Whether it forks slots: Spark's daemon, or the fork server without Spark."""
+    parent = _parent(pid)
+    return any(fits(pid) and not fits(parent) for fits in (_is_forked, _is_of_fork_server))
 
 
 def _is_helper(pid: int) -> bool:
-    return not (_is_jvm(pid) or _is_executor(pid) or _is_forked(pid) or _is_slot_without_spark(pid))
+    return not (_is_jvm(pid) or _is_executor(pid) or _is_forked(pid) or _is_of_fork_server(pid))
 
 
 _IS = {"jvm": _is_jvm, "executor": _is_executor, "slot": _is_slot, "daemon": _is_daemon, "helper": _is_helper}

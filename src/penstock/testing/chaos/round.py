@@ -17,7 +17,7 @@ from penstock.testing.chaos.torn import tear
 
 KINDS = {
     "local": ["driver"],
-    "slots": ["driver", "slot", "slot"],
+    "slots": ["driver", "slot", "slot", "daemon"],
     "spark": ["driver", "jvm", "slot", "daemon", "helper"],
 }
 """The processes that are killed in each mode."""
