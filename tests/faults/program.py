@@ -144,7 +144,7 @@ def run_on_spark(
         state_dir=local_state(folder),
         checkpoint=checkpoint(folder).url,
         slots=2,
-        spark=_session(),
+        spark=session(),
         on_progress=lambda progress: print("commit", progress.commit, flush=True),
         **{**SETTINGS, **end, **more},
     )
@@ -165,12 +165,15 @@ def run_in_micro_batches(folder: Path, topology: Topology | None = None, **more:
     run_on_spark(folder, topology, engine="micro-batch", **more)
 
 
-def _session() -> Any:
-    """A session on the master that the variable SPARK_MASTER names; None for Penstock's own."""
+def session() -> Any:
+    """A session on what the variable SPARK_MASTER names, a master or a Connect server; None for Penstock's own."""
     master = os.environ.get("SPARK_MASTER")
     if not master:
         return None
     from pyspark.sql import SparkSession
+
+    if master.startswith("sc://"):
+        return SparkSession.builder.remote(master).getOrCreate()
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")

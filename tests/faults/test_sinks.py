@@ -113,27 +113,11 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return harness.prepared(tmp_path_factory.mktemp("few"), 2_000)
 
 
-def test_a_whole_program_killed_at_any_point_of_a_sink_loses_nothing_and_doubles_nothing(few: Path, tmp_path: Path):
-    folder = harness.copy_of(few, tmp_path)
-    harness.run_with_crashes_at(folder, "--slots", SINK_POINTS, 1, SCRIPT)
-    assert sinks.rows_in(folder) == sinks.expected(clicks_of(few))
-
-
 @pytest.mark.parametrize("mode", ["--slots", "--spark"])
 def test_a_program_killed_now_and_then_loses_nothing_and_doubles_nothing(mode: str, few: Path, tmp_path: Path):
     folder = harness.copy_of(few, tmp_path)
     harness.run_to_the_end(folder, mode, ["driver", "slot"], kills=4 if mode == "--slots" else 2, seed=5, script=SCRIPT)
     assert sinks.rows_in(folder) == sinks.expected(clicks_of(few))
-
-
-@pytest.mark.parametrize("mode", ["--slots", "--spark"])
-@pytest.mark.parametrize("rows_outside", ["postgres"], indirect=True)
-def test_a_whole_program_killed_at_any_point_of_postgres_loses_nothing_and_doubles_nothing(
-    mode: str, few: Path, tmp_path: Path, rows_outside: Callable[[], dict[str, list[Any]]]
-):
-    folder = harness.copy_of(few, tmp_path)
-    harness.run_with_crashes_at(folder, mode, SINK_POINTS, 1, SCRIPT)
-    assert rows_outside() == sinks.expected(clicks_of(few))
 
 
 @pytest.mark.parametrize("rows_outside", KINDS, indirect=True)
