@@ -5,8 +5,8 @@ python every_sink.py FOLDER --slots|--spark|--micro    process it in slots of th
                                                        micro-batches
 
 Variables say where it works: LOG (a folder or ``kafka://``), NAME (the application's), SERVICE and DATABASE (as in
-``EverySink``), and SPARK_MASTER as for ``program.py``. KILLS has pairs ``sink:point`` with commas: the program is killed
-when a sink first comes to its point.
+``EverySink``), and SPARK_MASTER as for ``program.py``. KILLS has pairs ``sink:point`` with commas: the program is
+killed when a sink first comes to its point.
 """
 
 from __future__ import annotations

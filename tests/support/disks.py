@@ -7,7 +7,9 @@ import shutil
 import subprocess
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 _BLOCK = 1 << 16
 
@@ -55,13 +57,19 @@ class Disk:
         self._image.unlink()
 
     def fill(self) -> None:
-        """Leave no room on it."""
+        """Leave no room on it, not even what the file system finds when it has written everything."""
         with open(self._filler, "wb", buffering=0) as file:
-            try:
-                while file.write(bytes(_BLOCK)):
-                    pass
-            except OSError:
-                return
+            while self._fill_with(file):
+                os.fsync(file.fileno())
+
+    @staticmethod
+    def _fill_with(file: Any) -> int:
+        """Write until there is no room; how many bytes there were."""
+        written = 0
+        with suppress(OSError):
+            while count := file.write(bytes(_BLOCK)):
+                written += count
+        return written
 
     def make_room(self) -> None:
         self._filler.unlink()

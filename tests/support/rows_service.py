@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import json
 import threading
+import time
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 
 class RowsService(ThreadingHTTPServer):
-    """Keeps rows of two kinds by the last part of the URL: ``clicks`` as they come, ``last`` by user."""
+    """Keeps rows of two kinds by the last part of the URL: ``clicks`` as they come, ``last`` by user.
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self._seen: dict[str, Any] = {}
+    Attributes:
+        answer: the status of its answers; it keeps nothing unless that is 204.
+        seconds: how long each answer takes.
+    """
+
+    def __init__(self, port: int = 0, before: RowsService | None = None) -> None:
+        """
+        Args:
+            before: a service whose rows it has.
+        """
+        super().__init__(("127.0.0.1", port), _Handler)
+        self._seen: dict[str, Any] = before._seen if before else {}
         self._lock = threading.Lock()
+        self.answer, self.seconds = 204, 0.0
 
     @property
     def url(self) -> str:
@@ -43,8 +55,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         rows = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.take(self.path, self.headers["Idempotency-Key"], rows)
-        self.send_response(204)
+        time.sleep(self.server.seconds)
+        if self.server.answer == HTTPStatus.NO_CONTENT:
+            self.server.take(self.path, self.headers["Idempotency-Key"], rows)
+        self.send_response(self.server.answer)
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
