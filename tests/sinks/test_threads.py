@@ -162,6 +162,22 @@ def test_a_sink_that_fails_for_too_long_ends_the_program_and_secrets_are_masked(
     assert lists.rows == {0: [("a", 1)]}
 
 
+@pytest.mark.parametrize("error", [SystemExit(1), type("PanicException", (BaseException,), {})("Already shut down")])
+def test_an_error_that_is_no_exception_does_not_end_the_thread_of_a_sink(error: BaseException, tmp_path: Path):
+    """Libraries in Rust raise such ones for a panic."""
+
+    def fail(batch: SinkBatch) -> None:
+        lists.before_write = lambda batch: None
+        raise error
+
+    lists = Lists(before_write=fail)
+    put(tmp_path, 1)
+    with running(tmp_path, lists) as sinks:
+        until(lambda: lists.rows)
+        sinks.process_sinks()
+    assert (lists.opened, lists.rows) == (2, {0: [("a", 1)]})
+
+
 def test_what_no_retry_mends_ends_the_program_at_once(tmp_path: Path):
     def fail(batch: SinkBatch) -> None:
         raise SinkError("the table has no column n")

@@ -25,7 +25,7 @@ def masked(text: str) -> str:
     return _PARAMETER.sub(lambda part: part[1] + (MASK if SECRET_NAME.search(part[2]) else part[3]), text)
 
 
-def masked_error(error: Exception, secrets: Iterable[str]) -> str:
+def masked_error(error: BaseException, secrets: Iterable[str]) -> str:
     """Return an error as one line of text, without these secrets and those in URLs.
 
     >>> masked_error(ValueError("no entry\\n for s3cret at http://me:pw@host."), ["s3cret"])

@@ -51,7 +51,7 @@ class Retrying:
             try:
                 work()
                 return None
-            except Exception as error:
+            except BaseException as error:  # a panic in Rust is no Exception, and the thread must not end
                 now = time.monotonic()
                 if failed_at is None or progress() != before:  # it got on meanwhile
                     pause, failed_at = _FIRST_PAUSE, now
