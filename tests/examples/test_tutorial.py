@@ -35,7 +35,7 @@ OF_A_RUN = {
     r"GETPID .* Coordinator load in progress: retrying\n": "",
 }
 """What differs from run to run: how many commits a program makes, too, and what a broker that has just started says."""
-BROKER, BUCKETS, PAGE = "127.0.0.1:43211", "127.0.0.1:5000", "127.0.0.1:8093"
+BROKER, BUCKETS, PAGE = "127.0.0.1:43211", "127.0.0.1:5555", "127.0.0.1:8093"
 
 
 class Block(NamedTuple):
@@ -101,7 +101,7 @@ class Reader:
         words = shlex.split(command)
         if port is not None:
             option = "-p" if words[0] == "moto_server" else "--port"
-            words = [word for word in words if word not in ("-p", "5000")]
+            words = [word for word in words if word not in ("-p", "5555")]
             words += [option, self._places[port].partition(":")[2]]
         running = subprocess.Popen(
             words, cwd=self._folder, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
