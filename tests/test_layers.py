@@ -236,3 +236,24 @@ def cycles(graph: dict[str, set[str]]) -> list[set[str]]:
         if together and together not in found:
             found.append(together)
     return found
+
+
+ALIKE = {
+    ("sinks", "_Writer"): "of each sink: writes its rows",
+    ("sources", "_At"): "of each source: the place where it goes on",
+    ("sources", "_Reader"): "of each source: reads its rows",
+    ("state", "StateStore"): "the interface for users, and its class in columns",
+}
+"""Names that several modules of a folder give to the same idea."""
+
+
+def test_no_class_name_stands_for_two_ideas_in_one_folder():
+    modules: dict[tuple[str, str], set[str]] = {}
+    for file in SOURCE.rglob("*.py"):
+        name = file.relative_to(SOURCE)
+        folder = folder_of(name.with_suffix("").parts)
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                modules.setdefault((folder, node.name), set()).add(str(name))
+    assert {key: places for key, places in modules.items() if len(places) > 1 and key not in ALIKE} == {}
+    assert all(len(modules[key]) > 1 for key in ALIKE)

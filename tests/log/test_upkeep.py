@@ -24,7 +24,7 @@ from penstock.log.contract.topics import NO_LIMIT
 from penstock.log.contract.writer import Segment
 from penstock.log.file import entries, merge, segments, shared, state, upkeep
 from penstock.log.file.log import FileLog, TopicStats
-from penstock.log.file.merge import Limits, due
+from penstock.log.file.merge import MergeLimits, due
 from penstock.log.file.nodes import Node
 from penstock.log.file.state import MAX_PRODUCERS, Entry, Merge, TopicState, Unit
 from penstock.storage.base import FileRef, create_file, seal
@@ -204,7 +204,7 @@ def test_small_appends_leave_some_dozens_of_files_at_any_time_however_many_there
 @pytest.mark.parametrize("nbytes", [100, 1_000, 100_000])
 def test_of_each_size_that_is_merged_there_are_at_most_15_files_however_many_appends_there_are(nbytes: int):
     """40,000 appends; what is large stays."""
-    limits, units, most = Limits(merge.TARGET_BYTES, 2**63), [], 0
+    limits, units, most = MergeLimits(merge.TARGET_BYTES, 2**63), [], 0
     for number in range(40_000):
         units.append(Unit([f"{number}"], nbytes, number, number))
         if len(units) < merge.FAN_IN or any(unit.level for unit in units[-merge.FAN_IN :]):
@@ -237,7 +237,7 @@ def test_whether_a_folder_is_shared_is_told_by_its_file_system(tmp_path: Path, m
 
 def test_large_appends_stay_as_they_are_and_what_stands_between_them_is_merged(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(merge, "FAN_IN", 4)
-    limits = Limits(nbytes=100, span_ms=10**9)
+    limits = MergeLimits(nbytes=100, span_ms=10**9)
 
     def units(*sizes: int, level: int = 0) -> list[Unit]:
         return [Unit([str(number)], size, 0, 0, level) for number, size in enumerate(sizes)]
@@ -254,8 +254,11 @@ def test_large_appends_stay_as_they_are_and_what_stands_between_them_is_merged(m
 
 
 def test_what_is_merged_spans_a_small_part_of_what_a_topic_keeps(monkeypatch: pytest.MonkeyPatch):
-    limits = Limits.of(TopicInfo("t", 1, retention_ms=8 * HOUR, retention_bytes=8000))
-    assert (limits, Limits.of(TopicInfo("t", 1))) == (Limits(1000, HOUR), Limits(merge.TARGET_BYTES, 2**63))
+    limits = MergeLimits.of(TopicInfo("t", 1, retention_ms=8 * HOUR, retention_bytes=8000))
+    assert (limits, MergeLimits.of(TopicInfo("t", 1))) == (
+        MergeLimits(1000, HOUR),
+        MergeLimits(merge.TARGET_BYTES, 2**63),
+    )
     hours = [Unit([str(n)], 1, n * HOUR // 2, n * HOUR // 2) for n in range(6)]
     assert due(hours, limits) == slice(0, 3)
     merged = Unit(["m"], 3, 0, HOUR, 1)

@@ -20,8 +20,7 @@ from penstock.state.database import OFFSETS, Database, meta_in, told
 from penstock.state.database_options import database_options
 from penstock.state.delta import read_delta
 from penstock.state.ownership import Owner
-from penstock.state.snapshot import Base as Begun
-from penstock.state.snapshot import read_snapshot
+from penstock.state.snapshot import TaskBase, read_snapshot
 from penstock.state.store import StateStore
 from penstock.state.task_state import STREAM_TIME, Committed, Numbers
 from penstock.state.transactional import Base, ChangeSet
@@ -62,7 +61,7 @@ class Replica:
 
     # --- moving on -----------------------------------------------------------------------------------------------
 
-    def restore(self, storage: Storage, owner: Owner, snapshot: int, base: Begun | None = None) -> None:
+    def restore(self, storage: Storage, owner: Owner, snapshot: int, base: TaskBase | None = None) -> None:
         """Start from a snapshot of the task, from the base that the task itself began with, or empty."""
         self._forget()
         has_rows = snapshot >= 0 and (base is None or snapshot != base.commit or bool(base.index))

@@ -36,7 +36,7 @@ BASES = "bases"
 _NAME = re.compile(r"(\d{16})(-[0-9a-f]{8}-.*|\.snapshot)$")
 
 
-class Base(msgspec.Struct, frozen=True, array_like=True):
+class TaskBase(msgspec.Struct, frozen=True, array_like=True):
     """The initial state of a task since its topology changed: nothing from before that counts any longer."""
 
     commit: int
@@ -101,7 +101,7 @@ def _publish(copy: Path, found: dict[str, FileRef], storage: Storage, owner: Own
         remove_tree(copy)
 
 
-def write_base(database: Database, storage: Storage, folder: str, owner: Owner, commit: int) -> Base:
+def write_base(database: Database, storage: Storage, folder: str, owner: Owner, commit: int) -> TaskBase:
     """Publish a database as a task's initial state, apart from all snapshots until a manifest names it.
 
     Args:
@@ -117,12 +117,12 @@ def write_base(database: Database, storage: Storage, folder: str, owner: Owner, 
             name: _upload(copy / name, ref, storage, prefix, {}) for name, ref in database.checkpoint(copy).items()
         }
         storage.create(f"{prefix}{_SUFFIX}", seal(Snapshot(commit, files, owner)))
-        return Base(commit, f"{prefix}{_SUFFIX}")
+        return TaskBase(commit, f"{prefix}{_SUFFIX}")
     finally:
         remove_tree(copy)
 
 
-def read_snapshot(storage: Storage, owner: Owner, commit: int, path: Path, base: Base | None = None) -> None:
+def read_snapshot(storage: Storage, owner: Owner, commit: int, path: Path, base: TaskBase | None = None) -> None:
     """Create a database's folder from a snapshot, or from the task's initial state, completely or not at all.
 
     Raises:
@@ -191,7 +191,7 @@ def _legible(storage: Storage, index: str, owner: Owner, is_referred: bool) -> S
         return None
 
 
-def other_snapshots(storage: Storage, task: str, than: int, commit: int, base: Base | None = None) -> list[int]:
+def other_snapshots(storage: Storage, task: str, than: int, commit: int, base: TaskBase | None = None) -> list[int]:
     """The commits of all snapshots except one, up to a commit, the newest first; if the task began with a base, none
     from before it."""
     found = {_commit_of(index) for index in _indexes(storage, task)}

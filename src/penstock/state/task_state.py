@@ -21,7 +21,7 @@ from penstock.state.interface import ChangelogOffsets
 from penstock.state.inventory import DamagedStateError
 from penstock.state.ownership import AttemptAt, Owner, believed, meta_of, nobody_knows, owner_in, take_folder, wanted
 from penstock.state.restoring import Restoring, Tell
-from penstock.state.snapshot import Base, other_snapshots, read_snapshot, upload_of, write_base
+from penstock.state.snapshot import TaskBase, other_snapshots, read_snapshot, upload_of, write_base
 from penstock.state.store import StateStore
 from penstock.state.task_context import TaskContext
 from penstock.state.transactional import ChangeSet
@@ -77,7 +77,7 @@ class TaskState:
         self._attempt = ""
         """The attempt that made its commit."""
         self._attempt_at: AttemptAt = nobody_knows
-        self._base: Base | None = None
+        self._base: TaskBase | None = None
         self._settings = settings
         self._folder = folder if self.stores else None
         self._storage = storage
@@ -106,7 +106,7 @@ class TaskState:
         snapshot: int,
         since: Callable[[int], list[Committed]],
         tell: Tell | None = None,
-        base: Base | None = None,
+        base: TaskBase | None = None,
         attempt_at: AttemptAt | None = None,
     ) -> None:
         """Open the state on disk and bring it to a commit.
@@ -425,7 +425,7 @@ class TaskState:
         self.snapshot = self.at
         crash_point("after-snapshot")
 
-    def publish_base(self, folder: str) -> Base:
+    def publish_base(self, folder: str) -> TaskBase:
         """Publish everything that is committed as the task's initial state, which takes effect once a manifest names
         it.
 

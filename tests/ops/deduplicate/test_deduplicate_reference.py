@@ -21,7 +21,7 @@ from penstock.ops.core.groups import Groups
 from penstock.ops.deduplicate.rules import Records, find_duplicates
 from penstock.serdes import INT, STR
 from penstock.settings import Settings
-from penstock.state.kinds.deduplication import NEVER, Entries
+from penstock.state.kinds.deduplication import NEVER, NewestEntries
 from penstock.storage.base import LocalStorage
 from penstock.testing.cuts import CutDriver
 from support.flows import pipe_rows
@@ -87,7 +87,7 @@ def test_a_chunk_of_records_from_any_store(known: list[int], records: list[tuple
     ids, times = np.array(records, np.int64).reshape(-1, 2).T
     limits = np.maximum(np.maximum.accumulate(times), max(known)) - interval
     here = np.unique(ids)
-    entries = Entries(np.array(known)[here], np.full(len(here), NEVER))
+    entries = NewestEntries(np.array(known)[here], np.full(len(here), NEVER))
     found = find_duplicates(Groups.by_number(ids), entries, Records(times, limits, np.arange(len(ids))), interval)
     assert found.duplicate.tolist() == expected
 
@@ -103,7 +103,7 @@ def test_large_chunks_with_few_ids_and_many(interval: int, ids: int):
     limits = np.maximum.accumulate(times) - interval
     groups = Groups.by_number(id_)
     none = np.full(len(groups), NEVER)
-    found = find_duplicates(groups, Entries(none, none), Records(times, limits, np.arange(5000)), interval)
+    found = find_duplicates(groups, NewestEntries(none, none), Records(times, limits, np.arange(5000)), interval)
     assert found.duplicate.tolist() == expected
     last = dict(zip(id_[found.entries].tolist(), times[found.entries].tolist(), strict=True))
     assert {one: time for one, time in last.items() if time >= limits[-1]} == {

@@ -27,7 +27,7 @@ from penstock.settings import StateSettings
 from penstock.state.columns.headers import packed_with_no_headers
 from penstock.state.database import Database
 from penstock.state.ownership import Owner, meta_of
-from penstock.state.snapshot import BASES, Base, write_base
+from penstock.state.snapshot import BASES, TaskBase, write_base
 from penstock.state.store import StateStore
 from penstock.state.task_state import Numbers, TaskState
 from penstock.storage.base import Storage, number_in
@@ -78,13 +78,13 @@ class Carrying:
             _log.warning("%d rows of state moved to other stores or other tasks", rows)
         return msgspec.structs.replace(fitted, tasks=tasks)
 
-    def _base(self, sub: SubTopology, id_: TaskId, numbers: Numbers) -> tuple[Base, int]:
+    def _base(self, sub: SubTopology, id_: TaskId, numbers: Numbers) -> tuple[TaskBase, int]:
         sources = {
             str(TaskId(before, id_.partition)): names for before, names in self._moves.carried(sub.id).items() if names
         }
         found = {task: names for task, names in sources.items() if task in self._newest.tasks}
         if not found:
-            return Base(self._commit), 0
+            return TaskBase(self._commit), 0
         with temporary.within("carried") as folder:
             database = Database(folder / "now")
             owner = Owner(self._application, str(id_))

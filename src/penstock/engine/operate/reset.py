@@ -25,7 +25,7 @@ from penstock.engine.shared.starts import Start, Starts
 from penstock.errors import ConfigError, FencedError, TopicNotFoundError
 from penstock.faults import crash_point
 from penstock.log.base import Log
-from penstock.state.snapshot import Base
+from penstock.state.snapshot import TaskBase
 from penstock.storage.base import Storage
 from penstock.values.times import wall_clock_ms
 
@@ -292,7 +292,7 @@ class Reset:
         if self._wanted.keep_waiting:
             offsets = {place: offset for place, offset in entry.offsets.items() if "/" not in place}
         offsets |= self._begins_of_global_tables(entry) | moved
-        return TaskEntry(offsets, changed=commit, snapshot=commit, base=Base(commit))
+        return TaskEntry(offsets, changed=commit, snapshot=commit, base=TaskBase(commit))
 
     def _begins_of_global_tables(self, entry: TaskEntry) -> dict[str, int]:
         """Return the first offsets of global tables. They are read again with the state, whatever other topics do."""

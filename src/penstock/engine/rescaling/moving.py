@@ -24,7 +24,7 @@ from penstock.state.database import Database
 from penstock.state.kinds import held
 from penstock.state.kinds.buffer import TimeOrderedBuffer
 from penstock.state.ownership import Owner, meta_of
-from penstock.state.snapshot import Base, write_base
+from penstock.state.snapshot import TaskBase, write_base
 from penstock.state.task_state import STREAM_TIME, Numbers
 from penstock.state.transactional import unpack_all
 from penstock.storage.base import Storage
@@ -67,13 +67,13 @@ class Moving:
         tasks = (str(TaskId(self._sub.id, partition)) for partition in range(self._before))
         return [self._newest.tasks[task] for task in tasks if task in self._newest.tasks]
 
-    def bases(self) -> dict[int, tuple[Base, Numbers]]:
+    def bases(self) -> dict[int, tuple[TaskBase, Numbers]]:
         """Return the initial state of each task, with its stream times and counts.
 
         Raises:
             ConfigError: a row was not where Kafka's partitioner puts it.
         """
-        found: dict[int, tuple[Base, Numbers]] = {}
+        found: dict[int, tuple[TaskBase, Numbers]] = {}
         for first in range(0, self._now, _AT_ONCE):
             found |= self._some(range(first, min(first + _AT_ONCE, self._now)))
         return found
@@ -94,7 +94,7 @@ class Moving:
                     for family, some in rows:
                         yield partition, family, some
 
-    def _some(self, partitions: range) -> dict[int, tuple[Base, Numbers]]:
+    def _some(self, partitions: range) -> dict[int, tuple[TaskBase, Numbers]]:
         with temporary.within("rescaled") as folder, ExitStack() as opened:
             targets = {p: _Target(folder / f"now-{p}", self._placings) for p in partitions}
             for target in targets.values():

@@ -32,7 +32,7 @@ from penstock.log.base import Log
 from penstock.plan.physical import SubTopology
 from penstock.plan.topology import Topology
 from penstock.serdes import Serde
-from penstock.state.snapshot import Base
+from penstock.state.snapshot import TaskBase
 from penstock.state.task_state import Numbers
 from penstock.storage.base import Storage
 from penstock.values.masking import masked
@@ -283,7 +283,7 @@ class Rescale:
     def _is_changed(self, task: str) -> bool:
         return TaskId.parse(task).sub in self._numbers()
 
-    def _tasks(self, bases: dict[int, dict[int, tuple[Base, Numbers]]]) -> dict[str, TaskEntry]:
+    def _tasks(self, bases: dict[int, dict[int, tuple[TaskBase, Numbers]]]) -> dict[str, TaskEntry]:
         """Return the entries of all tasks, given what those of a sub-topology begin with, by partition."""
         tasks = {task: entry for task, entry in self._newest.tasks.items() if not self._is_changed(task)}
         for sub in self._changed:

@@ -15,7 +15,7 @@ from penstock.engine.shared.places import Places
 from penstock.errors import CorruptDataError
 from penstock.log.contract.writer import Segment
 from penstock.state.restoring import Tell
-from penstock.state.snapshot import Base
+from penstock.state.snapshot import TaskBase
 from penstock.state.task_state import Committed, Numbers, TaskState
 from penstock.storage.base import FileRef, Storage, number_in, seal, unseal
 
@@ -50,7 +50,7 @@ class TaskEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     clock: int = EARLIEST
     """The task's clock: records it reads from here on are not earlier, unless they are late."""
 
-    base: Base | None = None
+    base: TaskBase | None = None
     """The task's initial state, if a change of the topology gave it one."""
     last: dict[str, LastRead] = {}
     """For each topic of the log, the last record that was read, where it is known."""

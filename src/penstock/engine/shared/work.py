@@ -11,7 +11,7 @@ from penstock.engine.shared.last_read import LastRead
 from penstock.engine.shared.manifest import TaskEntry
 from penstock.engine.shared.stretch import Stretch
 from penstock.log.contract.writer import Segment
-from penstock.state.snapshot import Base
+from penstock.state.snapshot import TaskBase
 from penstock.state.task_state import Numbers
 from penstock.storage.base import FileRef
 
@@ -118,7 +118,7 @@ class TaskDone(msgspec.Struct, frozen=True, omit_defaults=True):
     delta: FileRef | None = None
     numbers: Numbers = {}
     snapshot: int = -1
-    base: Base | None = None
+    base: TaskBase | None = None
     """All of its state, if it is published as a whole and not as ``delta``."""
     metrics: dict[str, int] = {}
     observed: dict[str, int] = {}

@@ -33,7 +33,7 @@ _RETENTION_SHARE = 8
 
 
 @dataclass(frozen=True)
-class Limits:
+class MergeLimits:
     """The limits of one merged file."""
 
     nbytes: int
@@ -41,7 +41,7 @@ class Limits:
     """How far the newest timestamps at the first and the last append in it may be apart."""
 
     @classmethod
-    def of(cls, info: TopicInfo) -> Limits:
+    def of(cls, info: TopicInfo) -> MergeLimits:
         """Return the limits of a topic with its retention."""
         nbytes, span_ms = TARGET_BYTES, 2**63
         if info.retention_bytes >= 0:
@@ -55,11 +55,11 @@ class Limits:
         return unit.nbytes * 2 >= self.nbytes
 
 
-def due(units: list[Unit], limits: Limits) -> slice | None:
+def due(units: list[Unit], limits: MergeLimits) -> slice | None:
     """Return the units to merge next; None if nothing is due.
 
     >>> small, large = Unit(["a"], 10, 0, 0), Unit(["b"], TARGET_BYTES, 0, 0)
-    >>> limits = Limits(TARGET_BYTES, 1000)
+    >>> limits = MergeLimits(TARGET_BYTES, 1000)
     >>> due([small] * 15, limits), due([small] * 16, limits), due([small, small, large, small], limits)
     (None, slice(0, 16, None), slice(0, 2, None))
     """
@@ -72,7 +72,7 @@ def due(units: list[Unit], limits: Limits) -> slice | None:
     return None
 
 
-def _stretches(units: list[Unit], limits: Limits) -> Iterator[tuple[int, int]]:
+def _stretches(units: list[Unit], limits: MergeLimits) -> Iterator[tuple[int, int]]:
     """Yield the stretches of small units that fit into one file."""
     first, nbytes = 0, 0
     for number, unit in enumerate(units):

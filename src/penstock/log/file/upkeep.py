@@ -22,7 +22,7 @@ from typing import Any
 from penstock.errors import CorruptDataError
 from penstock.faults import crash_point
 from penstock.log.contract.writer import Segment
-from penstock.log.file.merge import FAN_IN, Limits, due, segments_of, write_merged
+from penstock.log.file.merge import FAN_IN, MergeLimits, due, segments_of, write_merged
 from penstock.log.file.nodes import Node
 from penstock.log.file.retention import retained_starts, trim_entry
 from penstock.log.file.state import Entry, Fold, Merge, NodeRef, Seal, TopicState, Unit
@@ -110,7 +110,7 @@ def merge_once(topic: OpenTopic) -> bool:
     """Merge some units into one file, if there are enough. Return whether there were."""
     with topic.held():
         state = topic.fresh()
-        chosen = due(state.units, Limits.of(topic.info))
+        chosen = due(state.units, MergeLimits.of(topic.info))
         if chosen is not None:
             _merge(topic, state.units[chosen], segments_of(state, state.units[chosen]))
         return chosen is not None

@@ -12,7 +12,7 @@ from penstock.columns.batch import Batch, Changes, Order
 from penstock.columns.column import BytesColumn, Column
 from penstock.ops.aggregations.versioned import VersionedAggregateStore
 from penstock.ops.core.context import Context
-from penstock.ops.core.fold import Fold, Folded, Rows
+from penstock.ops.core.fold import Fold, Folded, FoldRows
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.nulls import complete
 from penstock.ops.core.operator import Collector, Operator
@@ -66,10 +66,10 @@ class Aggregate(Operator):
         if not len(batch):
             return None
         keys, codes = group_keys(batch.key.encoded())
-        rows = Rows(batch.key.decoded, batch.value, subtract, batch.timestamp, batch, np.arange(len(batch)))
+        rows = FoldRows(batch.key.decoded, batch.value, subtract, batch.timestamp, batch, np.arange(len(batch)))
         return self._apply(Groups.by_number(codes), keys, rows, batch)
 
-    def _apply(self, groups: Groups, keys: Keys, rows: Rows, result: Batch) -> Changes | None:
+    def _apply(self, groups: Groups, keys: Keys, rows: FoldRows, result: Batch) -> Changes | None:
         """Fold rows into the store; ``result`` holds the emitted record of each row, apart from its value."""
         if self._versions is not None:
             return self._versions.apply(groups, keys, rows, result)

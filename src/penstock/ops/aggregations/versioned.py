@@ -17,7 +17,7 @@ from penstock.arrays import BoolArray, IntArray, binary
 from penstock.columns.batch import Batch, Changes
 from penstock.columns.column import Column
 from penstock.ops.core.context import Context
-from penstock.ops.core.fold import Fold, Folded, Rows
+from penstock.ops.core.fold import Fold, Folded, FoldRows
 from penstock.ops.core.groups import Groups
 from penstock.ops.tables.versioned_table import written_by
 from penstock.state.columns.rows import Keys, Values
@@ -40,7 +40,7 @@ class VersionedAggregateStore:
         self._store = store
         self._sends_old = sends_old
 
-    def apply(self, groups: Groups, keys: Keys, rows: Rows, result: Batch) -> Changes:
+    def apply(self, groups: Groups, keys: Keys, rows: FoldRows, result: Batch) -> Changes:
         """Fold rows into the store; ``result`` holds the emitted record of each row, apart from its value."""
         codes = groups.unsort(groups.group)
         folded = self._fold_all(groups, keys, codes, rows)
@@ -59,7 +59,7 @@ class VersionedAggregateStore:
             changes = changes.keep(puts.accepted)
         return changes
 
-    def _fold_all(self, groups: Groups, keys: Keys, codes: IntArray, rows: Rows) -> Folded:
+    def _fold_all(self, groups: Groups, keys: Keys, codes: IntArray, rows: FoldRows) -> Folded:
         before = self._store.latest(keys).get()
         straight = self._comes_in_order(groups, keys, before, rows.timestamps)
         if straight.all():
@@ -83,12 +83,12 @@ class VersionedAggregateStore:
         in_order[new] = ~self._store.older(keys, new, first[new]).exists
         return in_order
 
-    def _fold_straight(self, chosen: IntArray, codes: IntArray, before: Values, rows: Rows) -> Folded:
+    def _fold_straight(self, chosen: IntArray, codes: IntArray, before: Values, rows: FoldRows) -> Folded:
         groups = Groups.by_number(codes[chosen])
         part = Values(before.data.take(pa.array(groups.numbers)), before.timestamps[groups.numbers])
         return self._fold.fold(groups, part, _take(rows, chosen))
 
-    def _fold_by_turns(self, chosen: IntArray, keys: Keys, codes: IntArray, rows: Rows) -> list[_Part]:
+    def _fold_by_turns(self, chosen: IntArray, keys: Keys, codes: IntArray, rows: FoldRows) -> list[_Part]:
         """Fold the first row of each key, then the second, and so on."""
         times = rows.timestamps
         now = np.maximum(np.maximum.accumulate(times), self._store.observed_stream_time)
@@ -135,7 +135,7 @@ def _column(columns: list[Column]) -> Column:
     return columns[0].join(columns[1:]) if len(columns) > 1 else columns[0]
 
 
-def _take(rows: Rows, chosen: IntArray) -> Rows:
+def _take(rows: FoldRows, chosen: IntArray) -> FoldRows:
     subtract = None if rows.subtract is None else rows.subtract.take(chosen)
     picked = chosen.tolist()
 
@@ -143,7 +143,7 @@ def _take(rows: Rows, chosen: IntArray) -> Rows:
         every = rows.keys()
         return [every[row] for row in picked]
 
-    return Rows(keys, rows.add.take(chosen), subtract, rows.timestamps[chosen], rows.batch, rows.source[chosen])
+    return FoldRows(keys, rows.add.take(chosen), subtract, rows.timestamps[chosen], rows.batch, rows.source[chosen])
 
 
 def _latest(timelines: list[Timeline]) -> Values:

@@ -15,6 +15,7 @@ from penstock.columns.column import BytesColumn, Column, NumberColumn, ValuesCol
 from penstock.columns.fields import FieldsColumn
 from penstock.columns.part import AnyPart, Part, TextPart
 from penstock.columns.scanned import Fields
+from penstock.ops.core.unfit import Unfit
 from penstock.plan.expressions.expression import (
     CALCULATIONS,
     COMPARISONS,
@@ -40,10 +41,6 @@ _COMPARED = {
     ">": "greater",
     ">=": "greater_equal",
 }
-
-
-class Unfit(Exception):
-    """These values go record by record."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +71,7 @@ def _any(*masks: BoolArray | None) -> BoolArray | None:
     return None if not found else np.logical_or.reduce(found)
 
 
-class Rows:
+class FieldsOfValues:
     """The fields of the values of a batch."""
 
     def __init__(self, values: Column):
@@ -104,7 +101,7 @@ class Rows:
         return Cells(part.values, part.present, self._missing)
 
 
-def computed(expression: Expression, rows: Rows) -> Cells:
+def computed(expression: Expression, rows: FieldsOfValues) -> Cells:
     """Return an expression for each record.
 
     Raises:
@@ -150,7 +147,7 @@ def _truth(cells: Cells) -> Any:
     return cells.values if cells.present is None else cells.values & cells.present
 
 
-def _joined(expression: Operation, rows: Rows) -> Cells:
+def _joined(expression: Operation, rows: FieldsOfValues) -> Cells:
     """Both or one of two conditions; the second counts where the first has not decided."""
     left, right = (computed(one, rows) for one in expression.operands)
     first, second = _truth(left), _truth(right)
@@ -228,7 +225,7 @@ def computed_truth(call: Evaluation, values: Column) -> tuple[BoolArray, BoolArr
     if not call.is_flat:
         return None
     try:
-        cells = computed(call.expression, Rows(values))
+        cells = computed(call.expression, FieldsOfValues(values))
         return _truth(cells), cells.odd if cells.odd is not None and cells.odd.any() else None
     except Unfit:
         return None
@@ -239,7 +236,7 @@ def computed_column(call: Evaluation | Construction, values: Column, serde: Serd
     if not call.is_flat or not len(values):
         return None
     try:
-        rows = Rows(values)
+        rows = FieldsOfValues(values)
         if isinstance(call, Construction):
             return _objects(call, rows, serde)
         return _plain(_whole(computed(call.expression, rows)), serde)
@@ -261,7 +258,7 @@ def _plain(cells: Cells, serde: Serde) -> Column | None:
     return ValuesColumn(Part(cells.values, cells.present).listed(), serde)
 
 
-def _objects(call: Construction, rows: Rows, serde: Serde) -> Column | None:
+def _objects(call: Construction, rows: FieldsOfValues, serde: Serde) -> Column | None:
     fields = serde.written_fields if isinstance(serde, JsonSerde) and serde.type is call.cls else None
     given = dict(call.fields)
     if fields is None or any(field.name not in given for field in fields):

@@ -30,7 +30,7 @@ from penstock.serdes import INT, Serde
 from penstock.state.columns.rows import Values
 
 
-class Rows(NamedTuple):
+class FoldRows(NamedTuple):
     """The rows to fold, in processing order."""
 
     keys: Callable[[], list[Any]]
@@ -59,7 +59,7 @@ class Fold(ABC):
     """Combines the values of a group into one aggregate."""
 
     @abstractmethod
-    def fold(self, groups: Groups, before: Values, rows: Rows) -> Folded:
+    def fold(self, groups: Groups, before: Values, rows: FoldRows) -> Folded:
         """Fold rows into the aggregates that the store holds."""
 
 
@@ -95,7 +95,7 @@ def _reducer(reduce: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Any], Any
 class Count(Fold):
     """Counts values: the added ones minus the subtracted ones."""
 
-    def fold(self, groups: Groups, before: Values, rows: Rows) -> Folded:
+    def fold(self, groups: Groups, before: Values, rows: FoldRows) -> Folded:
         base, present = INT.decode_numbers(before.data)
         exists = np.ones(len(base), np.bool_) if present is None else present
         base = np.where(exists, base, 0)
@@ -108,7 +108,9 @@ class Count(Fold):
         times = running_timestamps(groups, before, timestamps, None)
         return Folded(NumberColumn(counts, INT), NumberColumn(counts - 1, INT), times, None)
 
-    def _count_changes(self, groups: Groups, before: Values, rows: Rows, base: IntArray, exists: BoolArray) -> Folded:
+    def _count_changes(
+        self, groups: Groups, before: Values, rows: FoldRows, base: IntArray, exists: BoolArray
+    ) -> Folded:
         """Count changes of a table. A group exists from its first added value; before that, nothing can be subtracted
         from it."""
         assert rows.subtract is not None
@@ -133,7 +135,7 @@ class NamedFold(Fold):
         self._columns = NamedColumns(together)
         self._one_by_one = one_by_one
 
-    def fold(self, groups: Groups, before: Values, rows: Rows) -> Folded:
+    def fold(self, groups: Groups, before: Values, rows: FoldRows) -> Folded:
         columns, keys, gone = self._columns, rows.keys, rows.subtract
         if gone is None:
             folded = columns.fold(groups, before, keys, rows.add)
@@ -176,14 +178,14 @@ class UserFold(Fold):
         self._function = function
         self._told = told or Told(context.facts)
 
-    def fold(self, groups: Groups, before: Values, rows: Rows) -> Folded:
+    def fold(self, groups: Groups, before: Values, rows: FoldRows) -> Folded:
         folded = self._fold_with(self._keeper, groups, before, rows)
         if folded is None:  # encoding each aggregate by itself then tells which row fails
             folded = self._fold_with(Keeper(self._serde, careful=True), groups, before, rows)
             assert folded is not None
         return folded
 
-    def _fold_with(self, keeper: Keeper, groups: Groups, before: Values, rows: Rows) -> Folded | None:
+    def _fold_with(self, keeper: Keeper, groups: Groups, before: Values, rows: FoldRows) -> Folded | None:
         """Fold the rows; None if the aggregates cannot be encoded all at once."""
         current = keeper.load(before.data)
         group_of = groups.unsort(groups.group).tolist()
@@ -207,7 +209,7 @@ class UserFold(Fold):
         times = running_timestamps(groups, before, rows.timestamps, _not_null(after)[groups.order], kept)
         return Folded(after, keeper.column(old), times, kept)
 
-    def _add_all(self, keeper: Keeper, current: list[Any], group_of: list[int], rows: Rows) -> _Results:
+    def _add_all(self, keeper: Keeper, current: list[Any], group_of: list[int], rows: FoldRows) -> _Results:
         """Call ``add`` for each row. A new group starts with the result of ``initialize``, or with the value itself.
 
         Each result is read back at once, for the next row of its group. A result that cannot be read is therefore a
@@ -247,7 +249,7 @@ class UserFold(Fold):
             new.append(result)
         return old, new, failed
 
-    def _change_all(self, keeper: Keeper, current: list[Any], group_of: list[int], rows: Rows) -> _Results:
+    def _change_all(self, keeper: Keeper, current: list[Any], group_of: list[int], rows: FoldRows) -> _Results:
         """Call ``subtract`` and then ``add`` for each row, as far as it has a value to subtract or to add."""
         assert self._subtract is not None
         assert rows.subtract is not None

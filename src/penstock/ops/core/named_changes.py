@@ -18,8 +18,9 @@ from penstock.columns.column import BytesColumn, Column
 from penstock.columns.fields import FieldsColumn
 from penstock.columns.part import Part
 from penstock.ops.core.groups import Groups
-from penstock.ops.core.named_columns import EXACT, Given, Unfit, both, objects, summed
+from penstock.ops.core.named_columns import EXACT, Given, both, objects, summed
 from penstock.ops.core.named_fold import NamedColumns
+from penstock.ops.core.unfit import Unfit
 from penstock.plan.aggregates.folding import Averaging, Counting, Folding, Summing
 from penstock.plan.aggregates.reading import Reading
 from penstock.plan.aggregates.together import ROWS, Together

@@ -16,6 +16,7 @@ from penstock.arrays import BoolArray
 from penstock.columns.part import Part
 from penstock.ops.core.groups import Groups
 from penstock.ops.core.running import running
+from penstock.ops.core.unfit import Unfit
 from penstock.plan.aggregates.approximate import Sketching
 from penstock.plan.aggregates.folding import Averaging, Choosing, Counting, Folding, Keeping, Summing
 
@@ -25,10 +26,6 @@ EXACT = 2**53
 """Below this each whole number is a float."""
 _PLAIN = frozenset((str, int, bool))
 """Values that come back from bytes as they are."""
-
-
-class Unfit(Exception):
-    """These values go record by record."""
 
 
 @dataclass(frozen=True)

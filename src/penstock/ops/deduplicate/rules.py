@@ -19,7 +19,7 @@ import numpy as np
 
 from penstock.arrays import BoolArray, IntArray, chained
 from penstock.ops.core.groups import Groups
-from penstock.state.kinds.deduplication import NEVER, Entries
+from penstock.state.kinds.deduplication import NEVER, NewestEntries
 
 _FEW = 32
 
@@ -29,7 +29,7 @@ class Records(NamedTuple):
 
     timestamp: IntArray
     limit: IntArray
-    """Entries below this time are purged; it never decreases."""
+    """NewestEntries below this time are purged; it never decreases."""
     offset: IntArray
 
 
@@ -41,14 +41,16 @@ class Found(NamedTuple):
     duplicate: BoolArray
 
 
-def find_duplicates(groups: Groups, entries: Entries, records: Records, interval: int, replays: bool = False) -> Found:
+def find_duplicates(
+    groups: Groups, entries: NewestEntries, records: Records, interval: int, replays: bool = False
+) -> Found:
     """Apply the rules to the records of each id (one group), starting from the entries that the ids have.
 
     With ``replays``, the record that made an entry is no duplicate of it: after a crash the same record arrives again.
 
     >>> groups = Groups.by_number(np.zeros(3, np.int64))
     >>> seconds = np.array([5, 15, 16])
-    >>> none = Entries(np.array([NEVER]), np.array([NEVER]))
+    >>> none = NewestEntries(np.array([NEVER]), np.array([NEVER]))
     >>> found = find_duplicates(groups, none, Records(seconds, seconds - 10, np.arange(3)), interval=10)
     >>> found.entries.tolist(), found.duplicate.tolist()
     ([0, 2], [False, True, False])
@@ -83,7 +85,7 @@ class _Runs:
         reverse = np.where(on_time, np.arange(self._count), self._count)[::-1]
         self._next_on_time = np.append(np.minimum.accumulate(reverse)[::-1], self._count)
 
-    def entries(self, known: Entries) -> BoolArray:
+    def entries(self, known: NewestEntries) -> BoolArray:
         """True at the positions whose records become entries."""
         groups, is_entry = self._groups, np.zeros(self._count, np.bool_)
         first = groups.starts.copy()

@@ -7,7 +7,7 @@ import numpy as np
 from penstock.arrays import IntArray, is_missing, nulls
 from penstock.columns.batch import Batch, Changes, take_order
 from penstock.columns.column import BytesColumn, Column
-from penstock.ops.core.fold import Fold, Folded, Rows
+from penstock.ops.core.fold import Fold, Folded, FoldRows
 from penstock.ops.core.groups import Groups
 from penstock.ops.windows.time_windows import WindowAggregate
 from penstock.serdes.nullable import mark_nulls
@@ -17,14 +17,14 @@ from penstock.state.columns.rows import Keys, Values
 class NoFold(Fold):
     """Keeps the first value of a distinct window unchanged."""
 
-    def fold(self, groups: Groups, before: Values, rows: Rows) -> Folded:
+    def fold(self, groups: Groups, before: Values, rows: FoldRows) -> Folded:
         raise AssertionError("nothing is folded")
 
 
 class WindowDistinct(WindowAggregate):
     """Emits the first record of each key and window that is not in the store yet."""
 
-    def _apply(self, groups: Groups, keys: Keys, rows: Rows, result: Batch) -> Changes | None:
+    def _apply(self, groups: Groups, keys: Keys, rows: FoldRows, result: Batch) -> Changes | None:
         before = self._store.locate(keys).get()
         first = groups.order[groups.starts]
         in_order = np.argsort(first)

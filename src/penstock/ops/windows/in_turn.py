@@ -18,8 +18,8 @@ from penstock.columns.batch import Batch
 from penstock.columns.fields import FieldsColumn
 from penstock.columns.part import Part, joined
 from penstock.ops.core.groups import Groups
-from penstock.ops.core.named_columns import Unfit
 from penstock.ops.core.named_fold import NamedColumns
+from penstock.ops.core.unfit import Unfit
 
 Known = dict[int, Any]
 """Aggregates by number: the stored ones and, behind these, the ones after puts."""

@@ -11,7 +11,7 @@ from penstock.columns.batch import Batch, Changes, merge
 from penstock.columns.column import WindowedColumn, null_column
 from penstock.ops.aggregations.plain import Aggregate
 from penstock.ops.core.context import CLOSED_WINDOW
-from penstock.ops.core.fold import Fold, Rows
+from penstock.ops.core.fold import Fold, FoldRows
 from penstock.ops.core.groups import Groups, group_keys
 from penstock.ops.core.nulls import complete
 from penstock.ops.core.operator import Collector
@@ -138,7 +138,7 @@ class WindowAggregate(Aggregate):
         changes = self._fold_seen(batch, wide.take(seen), row[seen], start[seen]) if len(seen) else None
         lost = np.flatnonzero(unseen)
         alone, count = wide.take(lost), len(lost)
-        rows = Rows(alone.key.decoded, alone.value, None, alone.timestamp, batch, row[lost])
+        rows = FoldRows(alone.key.decoded, alone.value, None, alone.timestamp, batch, row[lost])
         groups = Groups.by_number(np.arange(count))
         folded = self._fold.fold(groups, Values(nulls(count), np.full(count, -1, np.int64)), rows)
         key = WindowedColumn(alone.key, start[lost], self._windowing.ends(start[lost]), self._serde)
@@ -162,6 +162,6 @@ class WindowAggregate(Aggregate):
         groups = Groups.by_number(numbers * len(keys) + codes)
         representative = groups.order[groups.starts]
         located_keys = keys.at(codes[representative], start[representative])
-        rows = Rows(wide.key.decoded, wide.value, None, wide.timestamp, batch, row)
+        rows = FoldRows(wide.key.decoded, wide.value, None, wide.timestamp, batch, row)
         windowed = WindowedColumn(wide.key, start, self._windowing.ends(start), self._serde)
         return self._apply(groups, located_keys, rows, wide.with_key(windowed))

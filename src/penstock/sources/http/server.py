@@ -44,7 +44,7 @@ class RefusedError(Exception):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Accepted:
     """The requests that are taken.
 
     Attributes:
@@ -75,7 +75,7 @@ class Server:
         OSError: the address cannot be used.
     """
 
-    def __init__(self, wanted: Wanted, inbox: Inbox, host: str, port: int, token: str | None):
+    def __init__(self, wanted: Accepted, inbox: Inbox, host: str, port: int, token: str | None):
         import uvicorn
 
         try:
@@ -114,7 +114,7 @@ class Server:
 class _App:
     """The ASGI application behind the guard."""
 
-    def __init__(self, wanted: Wanted, inbox: Inbox):
+    def __init__(self, wanted: Accepted, inbox: Inbox):
         self._wanted = wanted
         self._inbox = inbox
 

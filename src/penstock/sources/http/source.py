@@ -17,7 +17,7 @@ from penstock.serdes.json import JsonSerde
 from penstock.sources.cells import field_in_line, keys_in_lines, keys_of
 from penstock.sources.http.events import key_of
 from penstock.sources.http.inbox import Inbox, Request
-from penstock.sources.http.server import Server, Verify, Wanted
+from penstock.sources.http.server import Accepted, Server, Verify
 from penstock.sources.protocol import Source, SourceBatch, SourceContext, SourceReader
 from penstock.values.durations import Duration, to_ms
 from penstock.values.sizes import to_bytes
@@ -97,7 +97,7 @@ class HttpSource(Source):
         _check_access(host, token, verify)
         self.host, self.key, self.repeat_header = host, key, repeat_header
         self.remember_ms = to_ms(remember, "HttpSource: remember")
-        self.wanted = Wanted(
+        self.wanted = Accepted(
             path,
             repeat_header.lower().encode(),
             needs_repeat_header,

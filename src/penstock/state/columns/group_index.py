@@ -9,7 +9,7 @@ import numpy as np
 from penstock.arrays import HashArray, IntArray
 
 
-class _Run(NamedTuple):
+class _HashRun(NamedTuple):
     """Rows sorted by their hashes."""
 
     hashes: HashArray
@@ -29,7 +29,7 @@ class GroupIndex:
     """
 
     def __init__(self) -> None:
-        self._runs: list[_Run] = []
+        self._runs: list[_HashRun] = []
 
     @property
     def nbytes(self) -> int:
@@ -58,6 +58,6 @@ class GroupIndex:
         return np.concatenate(asked), np.concatenate(found)
 
 
-def _sorted_run(hashes: HashArray, rows: IntArray) -> _Run:
+def _sorted_run(hashes: HashArray, rows: IntArray) -> _HashRun:
     order = np.argsort(hashes, kind="stable")
-    return _Run(hashes[order], rows[order])
+    return _HashRun(hashes[order], rows[order])

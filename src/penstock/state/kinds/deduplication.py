@@ -23,7 +23,7 @@ NEVER = -1
 """The timestamp, and the offset, of an id that has no entry."""
 
 
-class Entries(NamedTuple):
+class NewestEntries(NamedTuple):
     """The newest entry of each id that was looked up: its timestamp and its offset."""
 
     timestamps: IntArray
@@ -152,7 +152,7 @@ class DeduplicationStore(SegmentedStore):
 
     # --- reading and writing -------------------------------------------------------------------------------------
 
-    def find(self, ids: Keys) -> Entries:
+    def find(self, ids: Keys) -> NewestEntries:
         """The newest entries of distinct ids, including purged ones."""
         timestamps, offsets = np.full(len(ids), NEVER, np.int64), np.full(len(ids), NEVER, np.int64)
         for id_ in sorted(self._segments):
@@ -165,7 +165,7 @@ class DeduplicationStore(SegmentedStore):
                 found, values = found[there], Values(values.data.drop_null(), values.timestamps[there])
             timestamps[found] = values.timestamps
             offsets[found] = last_numbers(values.data)
-        return Entries(timestamps, offsets)
+        return NewestEntries(timestamps, offsets)
 
     def write(self, ids: Keys, timestamps: IntArray, offsets: IntArray) -> None:
         """Store the entries that are not older than the interval; the ids are distinct, or their timestamps far

@@ -14,7 +14,7 @@ from penstock.columns.column import BytesColumn, Column
 from penstock.ops.windows.distinct import first_records
 from penstock.ops.windows.sessions.fold import Folded, Met, SessionFold
 from penstock.ops.windows.sessions.operator import SessionAggregate
-from penstock.ops.windows.sessions.processing import Outcome
+from penstock.ops.windows.sessions.processing import SessionOutcome
 from penstock.serdes import BYTES
 from penstock.serdes.nullable import mark_nulls
 
@@ -53,7 +53,7 @@ class FirstOfSession(SessionFold):
 class SessionDistinct(SessionAggregate):
     """Emits the records that begin a session, but not those that extend or merge sessions."""
 
-    def _changes(self, batch: Batch, outcome: Outcome) -> Changes | None:
+    def _changes(self, batch: Batch, outcome: SessionOutcome) -> Changes | None:
         rows = np.sort(outcome.fresh)
         if not len(rows):
             return None

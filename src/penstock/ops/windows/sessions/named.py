@@ -14,8 +14,8 @@ from penstock.arrays import Binary
 from penstock.columns.batch import Batch
 from penstock.columns.fields import FieldsColumn
 from penstock.ops.core.groups import Groups
-from penstock.ops.core.named_columns import Unfit
 from penstock.ops.core.named_fold import NamedColumns
+from penstock.ops.core.unfit import Unfit
 from penstock.ops.windows.in_turn import Known, Stretches, in_turn
 from penstock.ops.windows.sessions.fold import Folded, Met, UserSessions
 from penstock.plan.aggregates.together import Together

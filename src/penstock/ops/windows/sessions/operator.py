@@ -17,7 +17,7 @@ from penstock.ops.core.seen import CLOSED, GONE, TAKEN, Seen, by_fate
 from penstock.ops.windows.on_window_close import Closing
 from penstock.ops.windows.packed_aggregate import PackedAggregate, Singly
 from penstock.ops.windows.sessions.fold import SessionFold
-from penstock.ops.windows.sessions.processing import Bounds, Outcome, process_records
+from penstock.ops.windows.sessions.processing import Bounds, SessionOutcome, process_records
 from penstock.ops.windows.windowed_table import WindowedTable
 from penstock.plan.windows import SessionWindows
 from penstock.state.kinds.packed import Loaded
@@ -72,7 +72,7 @@ class SessionAggregate(PackedAggregate):
         """The earliest end of the sessions that are kept, visible or not, until they are emitted at their close."""
         return None if self._closing is None else self._closing.closed_before
 
-    def _process(self, batch: Batch) -> tuple[Bounds, Loaded, Outcome]:
+    def _process(self, batch: Batch) -> tuple[Bounds, Loaded, SessionOutcome]:
         """Process records and return their results and the sessions involved; writes nothing yet."""
         bounds = self._bounds(batch)
         keys, codes = group_keys(batch.key.encoded())
@@ -94,7 +94,7 @@ class SessionAggregate(PackedAggregate):
         counted_from = self._store.refused_before(after) if self._windows.closes else stored_from - 1
         return Bounds(batch.timestamp, times, closed_at, before - self._store.retention + 1, stored_from, counted_from)
 
-    def _outcome(self, batch: Batch, codes: IntArray, loaded: Loaded, bounds: Bounds) -> Outcome:
+    def _outcome(self, batch: Batch, codes: IntArray, loaded: Loaded, bounds: Bounds) -> SessionOutcome:
         """Run the rules on all records, and report drops and failures."""
         keys, entries = len(loaded.keys), loaded.entries
         told = self._cache is not None
@@ -109,7 +109,7 @@ class SessionAggregate(PackedAggregate):
             self._context.expired(self._store.name, "session", len(outcome.not_stored))
         return outcome
 
-    def _seen(self, batch: Batch, bounds: Bounds, outcome: Outcome) -> Seen:
+    def _seen(self, batch: Batch, bounds: Bounds, outcome: SessionOutcome) -> Seen:
         """The fate of each record, for those who watch."""
         rows, start, end = np.arange(len(batch)), outcome.made_start, outcome.made_end
         made = np.setdiff1d(rows, [*outcome.late.tolist(), *(row for row, _ in outcome.failed)]).astype(np.int64)
@@ -120,7 +120,7 @@ class SessionAggregate(PackedAggregate):
         )
         return Seen(self._node, batch, bounds.times, *windows)
 
-    def _close(self, closing: Closing, batch: Batch, closed_at: IntArray, outcome: Outcome) -> Changes | None:
+    def _close(self, closing: Closing, batch: Batch, closed_at: IntArray, outcome: SessionOutcome) -> Changes | None:
         """The results of the sessions that the records close: the stored ones, and the ones removed later."""
         if not closing.is_due():
             return None
@@ -145,7 +145,7 @@ class SessionAggregate(PackedAggregate):
     def _windowed(self, key: Column, start: IntArray, end: IntArray) -> WindowedColumn:
         return WindowedColumn(key, start, end, self._serde)
 
-    def _changes(self, batch: Batch, outcome: Outcome) -> Changes | None:
+    def _changes(self, batch: Batch, outcome: SessionOutcome) -> Changes | None:
         """All updates in order, with their old values."""
         if not len(outcome.row):
             return None

@@ -35,7 +35,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SessionOutcome:
     """The results for a chunk's records: all updates, and the resulting changes in the store."""
 
     row: IntArray
@@ -78,7 +78,7 @@ class _Processed(NamedTuple):
 
 def process_records(
     fold: SessionFold, gap: int, batch: Batch, owner: IntArray, keys: int, bounds: Bounds, stored: Entries, told: bool
-) -> Outcome:
+) -> SessionOutcome:
     """Process the records of a chunk.
 
     Args:
@@ -162,7 +162,7 @@ def _outcome(
     stored: Entries,
     told: bool,
     failed: list[tuple[int, BaseException]],
-) -> Outcome:
+) -> SessionOutcome:
     puts, found, folded = done.puts, done.found, done.folded
     row, start, end = (column(puts, name) for name in ("record", "start", "end"))
     place, is_met = column(found, "put"), found["is_unseen"] == 0
@@ -174,7 +174,7 @@ def _outcome(
     has_before[len(goes) + place[replaced]] = True
     gone_start, gone_end, number = (column(found, name) for name in ("start", "end", "number"))
     old = folded.found.join([folded.new]) if len(row) else folded.found
-    return Outcome(
+    return SessionOutcome(
         np.concatenate([row[place[goes]], row]),
         np.concatenate([gone_start[goes], start]),
         np.concatenate([gone_end[goes], end]),

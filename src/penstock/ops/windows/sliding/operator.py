@@ -21,7 +21,7 @@ from penstock.ops.core.seen import CLOSED, TAKEN, Seen, by_fate
 from penstock.ops.windows.on_window_close import Closing
 from penstock.ops.windows.packed_aggregate import PackedAggregate, Singly
 from penstock.ops.windows.sessions.fold import SessionFold
-from penstock.ops.windows.sliding.processing import Outcome, process_records, records_of
+from penstock.ops.windows.sliding.processing import SlidingOutcome, process_records, records_of
 from penstock.ops.windows.sliding.rules import Rules
 from penstock.ops.windows.windowed_table import WindowedTable
 from penstock.plan.windows import SlidingWindows
@@ -42,7 +42,7 @@ class _Work(NamedTuple):
     """The rows of records that are in time for a window."""
     loaded: Loaded
     """The windows around them."""
-    outcome: Outcome
+    outcome: SlidingOutcome
 
 
 class SlidingAggregate(PackedAggregate):
@@ -127,7 +127,7 @@ class SlidingAggregate(PackedAggregate):
         outcome = work.outcome
         self._write(work.loaded, outcome.removed, outcome.entries, unseen_from, outcome.stream_time)
 
-    def _seen(self, batch: Batch, closed_at: IntArray, rows: IntArray, outcome: Outcome) -> Seen:
+    def _seen(self, batch: Batch, closed_at: IntArray, rows: IntArray, outcome: SlidingOutcome) -> Seen:
         """The fate of each record, for those who watch: if any of its windows has closed, its left window has."""
         late = np.append(np.setdiff1d(np.arange(len(batch)), rows), rows[outcome.closed > 0])
         left = np.maximum(batch.timestamp[late] - self._difference, 0)
@@ -139,7 +139,7 @@ class SlidingAggregate(PackedAggregate):
         times = closed_at[: len(batch)] + self._windows.grace_period_ms
         return Seen(self._node, batch, times, *windows)
 
-    def _count(self, batch: Batch, rows: IntArray, late: IntArray, outcome: Outcome) -> None:
+    def _count(self, batch: Batch, rows: IntArray, late: IntArray, outcome: SlidingOutcome) -> None:
         """Count the drops: records too late for all of their windows, for some of them, and for the store."""
         late = np.sort(np.concatenate([late, np.repeat(rows, outcome.closed)]))
         if len(late):
@@ -153,7 +153,7 @@ class SlidingAggregate(PackedAggregate):
             self._context.drop(self._node, batch.position[rows[record[expired]]], "expired-window-of-store")
             self._context.expired(self._store.name, "window", int(expired.sum()))
 
-    def _changes(self, batch: Batch, rows: IntArray, outcome: Outcome) -> Changes | None:
+    def _changes(self, batch: Batch, rows: IntArray, outcome: SlidingOutcome) -> Changes | None:
         """All updates, with old values if a later step needs them."""
         record, start, timestamp, is_there, new, old = outcome.updates
         if not len(record):

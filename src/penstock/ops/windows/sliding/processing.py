@@ -57,7 +57,7 @@ class Updates(NamedTuple):
     """Returns the previous values, if a caller needs them."""
 
 
-class Outcome(NamedTuple):
+class SlidingOutcome(NamedTuple):
     """The results for records: all updates, and the resulting windows."""
 
     records: int
@@ -110,7 +110,7 @@ def windows_of(stored: Entries, keys: int, records: Any, counts: IntArray, strea
 
 def process_records(
     rules: Rules, fold: SessionFold, records: Any, batch: Batch, stored: Entries, keys: int, stream_time: int, most: int
-) -> tuple[Outcome, list[tuple[int, BaseException]]]:
+) -> tuple[SlidingOutcome, list[tuple[int, BaseException]]]:
     """Process records in order until there are about ``most`` puts, but at least one record.
 
     Args:
@@ -176,7 +176,7 @@ def _outcome(
     updates: Updates,
     last: Callable[[Any], Binary],
     stored: Entries,
-) -> Outcome:
+) -> SlidingOutcome:
     stretches = windows.keys
     ends = np.cumsum(stretches["length"])
     owner = np.repeat(np.arange(len(stretches)), stretches["length"])
@@ -184,7 +184,7 @@ def _outcome(
     is_put = windows.places["is_put"][place] != 0
     now = windows.places[place[is_put]]
     numbers = np.concatenate([now["number"], np.flatnonzero(windows.is_gone)])
-    return Outcome(
+    return SlidingOutcome(
         done,
         updates,
         records["closed"][:done],
