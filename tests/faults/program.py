@@ -138,15 +138,14 @@ def run_on_spark(
         is_done: says when a program ends whose input has no end.
     """
     end = {"trigger": "available-now"} if is_done is None else {}
+    usual = {"application_id": APPLICATION, "log": folder / "log", **SETTINGS, **end}
     streams = (topology or two_stages()).start(
-        application_id=APPLICATION,
-        log=folder / "log",
         state_dir=local_state(folder),
         checkpoint=checkpoint(folder).url,
         slots=2,
         spark=session(),
         on_progress=lambda progress: print("commit", progress.commit, flush=True),
-        **{**SETTINGS, **end, **more},
+        **{**usual, **more},
     )
     while is_done is not None and not is_done():
         streams.await_termination(timeout=0.1)

@@ -1,12 +1,13 @@
 """A program whose clicks are files that appear in a folder, counted by user; or rows of the outbox in the PostgreSQL
 whose URL is in the variable ``OUTBOX``; or requests to the port in the variable ``PORT``, until so many are counted as
-``WANTED`` says.
+``WANTED`` says. Topics are in the broker at ``KAFKA``, if the variable is set; their names begin with ``APPLICATION``.
 
 python sources.py FOLDER --fill COUNT   put the files in place
 python sources.py FOLDER --bring-in     bring them into the topic of the source, as a thread of a program does
 python sources.py FOLDER --listen       take requests in until so many records are there as ``--fill`` would give files
 python sources.py FOLDER --slots        process them in slots of this machine
 python sources.py FOLDER --spark        process them on Spark
+python sources.py FOLDER --micro        process them in Spark's micro-batches
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import program
 
-from penstock import StreamsBuilder, Topology, consume
+from penstock import Kafka, StreamsBuilder, Topology, consume
 from penstock.engine.sources.sources import Sources
 from penstock.log.file.log import FileLog
 from penstock.sources import FileSource, HttpSource, PostgresOutbox, Source, SourceBatch, SourceReader
@@ -54,6 +56,19 @@ class Outbox(Few, PostgresOutbox):
 
 
 PORT, WANTED, OUTBOX = "PORT", "WANTED", "OUTBOX"
+KAFKA, APPLICATION = "KAFKA", "APPLICATION"
+
+
+def place_of(folder: Path) -> dict[str, Any]:
+    """The application and the log, as ``start`` takes them."""
+    if KAFKA in os.environ:
+        return {"application_id": os.environ[APPLICATION], "log": Kafka(os.environ[KAFKA])}
+    return {"application_id": program.APPLICATION, "log": folder / "log"}
+
+
+def counts_topic() -> str:
+    """The topic of the counts."""
+    return f"{os.environ[APPLICATION]}-counts" if KAFKA in os.environ else "counts"
 
 
 def source(folder: Path) -> Source:
@@ -67,7 +82,7 @@ def topology(folder: Path) -> Topology:
     """The clicks, and how many each user has made."""
     builder = StreamsBuilder()
     clicks = builder.source(source(folder), "clicks", key=str, value=dict, partitions=2)
-    clicks.group_by_key().count("counts").to_stream().to("counts")
+    clicks.group_by_key().count("counts").to_stream().to(counts_topic())
     return builder.build()
 
 
@@ -107,17 +122,21 @@ def listen(folder: Path) -> None:
 
 def numbers_in(folder: Path) -> list[int]:
     """The numbers of the clicks in the topic of the source."""
-    return sorted(one.value["n"] for one in consume(TOPIC, key=str, value=dict, log=folder / "log"))
+    place = place_of(folder)
+    found = consume(f"{place['application_id']}-clicks-source", key=str, value=dict, log=place["log"])
+    return sorted(one.value["n"] for one in found)
 
 
 def counts_in(folder: Path) -> dict[str, int]:
     """The last count of each user that the program has put out."""
-    return {one.key: one.value for one in consume("counts", key=str, value=int, log=folder / "log")}
+    found = consume(counts_topic(), key=str, value=int, log=place_of(folder)["log"])
+    return {one.key: one.value for one in found}
 
 
 def is_counted(folder: Path) -> bool:
     """Whether as many requests are counted as are wanted."""
-    return (folder / "log" / "counts").exists() and sum(counts_in(folder).values()) >= int(os.environ[WANTED])
+    is_there = KAFKA in os.environ or (folder / "log" / "counts").exists()
+    return is_there and sum(counts_in(folder).values()) >= int(os.environ[WANTED])
 
 
 def expected_counts(count: int) -> dict[str, int]:
@@ -133,7 +152,6 @@ if __name__ == "__main__":
         bring_in(Path(folder))
     elif mode == "--listen":
         listen(Path(folder))
-    elif PORT in os.environ:
-        program.MODES[mode](Path(folder), topology(Path(folder)), is_done=lambda: is_counted(Path(folder)))
     else:
-        program.MODES[mode](Path(folder), topology(Path(folder)))
+        is_done = (lambda: is_counted(Path(folder))) if PORT in os.environ else None
+        program.MODES[mode](Path(folder), topology(Path(folder)), is_done=is_done, **place_of(Path(folder)))

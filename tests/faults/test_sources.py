@@ -18,6 +18,7 @@ import pytest
 import sources
 from penstock.faults import SOURCE_POINTS
 from penstock.testing.broker import free_ports
+from support.kafka import Cluster
 from support.postgres import PostgresServer
 
 pytestmark = pytest.mark.slow
@@ -25,7 +26,8 @@ pytestmark = pytest.mark.slow
 httpx = pytest.importorskip("httpx", reason="comes with penstock-streams[dev]")
 
 SCRIPT = Path(sources.__file__)
-COUNT = 2_000
+COUNT, FEW = 2_000, 600
+"""How many records there are; few ones for micro-batches, whose commits take longer."""
 KINDS = {"--slots": ["driver", "slot"], "--spark": ["driver", "slot"], "--micro": ["driver"]}
 """Processes that are killed, by how the program runs."""
 
@@ -102,7 +104,7 @@ class Clients:
 def clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clients:
     """Clients of a program that takes 600 requests."""
     [port] = free_ports(1)
-    wanted = 600
+    wanted = FEW
     monkeypatch.setenv(sources.PORT, str(port))
     monkeypatch.setenv(sources.WANTED, str(wanted))
     (tmp_path / "log").mkdir()
@@ -120,7 +122,7 @@ def test_a_crash_at_any_point_while_requests_come_stores_each_once(mode: str, cl
         assert sources.counts_in(tmp_path) == sources.expected_counts(clients.wanted)
 
 
-@pytest.mark.parametrize("mode", ["--slots", "--spark"])
+@pytest.mark.parametrize("mode", ["--slots", "--spark", "--micro"])
 def test_a_program_that_is_killed_now_and_then_counts_each_request_once(mode: str, clients: Clients, tmp_path: Path):
     with clients.posting():
         harness.run_to_the_end(tmp_path, mode, KINDS[mode], kills=4 if mode == "--slots" else 2, seed=11, script=SCRIPT)
@@ -170,13 +172,64 @@ def test_a_crash_at_any_point_of_an_outbox_loses_nothing_and_doubles_nothing(mod
         assert sources.counts_in(tmp_path) == sources.expected_counts(COUNT)
 
 
-@pytest.mark.parametrize("mode", ["--slots", "--spark"])
+@pytest.mark.parametrize("mode", ["--slots", "--spark", "--micro"])
 def test_a_program_that_is_killed_now_and_then_counts_each_row_of_an_outbox_once(mode: str, box: Box, tmp_path: Path):
-    box.insert(COUNT)
+    count = FEW if mode == "--micro" else COUNT
+    box.insert(count)
     harness.run_to_the_end(tmp_path, mode, KINDS[mode], kills=4 if mode == "--slots" else 2, seed=9, script=SCRIPT)
-    assert sources.numbers_in(tmp_path) == list(range(COUNT))
-    assert sources.counts_in(tmp_path) == sources.expected_counts(COUNT)
+    assert sources.numbers_in(tmp_path) == list(range(count))
+    assert sources.counts_in(tmp_path) == sources.expected_counts(count)
     assert box.count() == 0
+
+
+@pytest.fixture
+def over_kafka(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """Programs have their topics in Kafka."""
+    monkeypatch.setenv(sources.KAFKA, cluster.servers)
+    monkeypatch.setenv(sources.APPLICATION, cluster.name)
+    cluster.topic("counts", 2)
+    return cluster
+
+
+def check_kafka(cluster: Cluster, folder: Path, count: int) -> None:
+    """Check that each record is in Kafka once, and counted once."""
+    cluster.wait_for(lambda: len(sources.numbers_in(folder)) >= count)
+    assert sources.numbers_in(folder) == list(range(count))
+    cluster.wait_for(lambda: sum(sources.counts_in(folder).values()) >= count)
+    assert sources.counts_in(folder) == sources.expected_counts(count)
+
+
+@pytest.mark.parametrize("mode", ["--slots", "--micro"])
+def test_a_program_over_kafka_that_is_killed_counts_each_row_of_an_outbox_once(
+    mode: str, box: Box, over_kafka: Cluster, tmp_path: Path
+):
+    count = FEW if mode == "--micro" else COUNT
+    box.insert(count)
+    harness.run_to_the_end(tmp_path, mode, KINDS[mode], kills=3 if mode == "--slots" else 1, seed=5, script=SCRIPT)
+    check_kafka(over_kafka, tmp_path, count)
+    assert box.count() == 0
+
+
+@pytest.mark.parametrize("mode", ["--slots", "--micro"])
+def test_a_program_over_kafka_that_is_killed_counts_each_request_once(
+    mode: str, clients: Clients, over_kafka: Cluster, tmp_path: Path
+):
+    with clients.posting():
+        harness.run_to_the_end(tmp_path, mode, KINDS[mode], kills=3 if mode == "--slots" else 1, seed=6, script=SCRIPT)
+    check_kafka(over_kafka, tmp_path, clients.wanted)
+
+
+@pytest.mark.parametrize("kind", ["outbox", "requests"])
+def test_a_crash_at_any_point_of_a_source_over_kafka_counts_each_record_once(
+    kind: str, over_kafka: Cluster, request: pytest.FixtureRequest, tmp_path: Path
+):
+    if kind == "outbox":
+        request.getfixturevalue("box").insert(COUNT)
+        harness.run_with_crashes_at(tmp_path, "--slots", SOURCE_POINTS, 2, SCRIPT)
+    else:
+        with request.getfixturevalue("clients").posting():
+            harness.run_with_crashes_at(tmp_path, "--slots", SOURCE_POINTS, 2, SCRIPT)
+    check_kafka(over_kafka, tmp_path, COUNT if kind == "outbox" else FEW)
 
 
 @pytest.mark.parametrize(
