@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, partial
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,8 @@ import httpx
 from penstock import KStream, StreamsBuilder, produce
 
 _ONE_BY_ONE = 50
-_SIDE_BY_SIDE = 20_000
+_WAYS = [(2_000, 200, None, 1), (10_000, 200, None, 50), (20_000, 400, None, 50), (20_000, 50, 64, 1)]
+"""Records, ``capacity``, ``batch`` and the number of clients of each way to ask."""
 _LONGEST_BODY = 1 << 20
 
 
@@ -57,14 +60,16 @@ def in_turn(texts: KStream[str, str], url: str) -> KStream[str, int]:
     return texts.map_values(one_by_one(url), value=int)
 
 
-def side_by_side(capacity: int, batch: int | None, texts: KStream[str, str], url: str) -> KStream[str, int]:
+def side_by_side(
+    capacity: int, batch: int | None, clients: int, texts: KStream[str, str], url: str
+) -> KStream[str, int]:
     @cache
-    def client() -> httpx.AsyncClient:
-        limits = httpx.Limits(max_connections=None)
-        return httpx.AsyncClient(base_url=url, timeout=None, trust_env=False, limits=limits)
+    def pools() -> Iterator[httpx.AsyncClient]:
+        given: dict[str, Any] = {"limits": httpx.Limits(max_connections=None), "verify": ssl.create_default_context()}
+        return cycle([httpx.AsyncClient(base_url=url, timeout=None, trust_env=False, **given) for _ in range(clients)])
 
     async def scores(texts: list[str]) -> list[int]:
-        found: list[int] = (await client().post("/", json=texts)).raise_for_status().json()
+        found: list[int] = (await next(pools()).post("/", json=texts)).raise_for_status().json()
         return found
 
     async def score(text: str) -> int:
@@ -99,9 +104,10 @@ def main() -> None:
         url = f"http://127.0.0.1:{server.stdout.readline().strip()}"
         slow = _ONE_BY_ONE / seconds(url, _ONE_BY_ONE, in_turn)
         print(f"one by one: {slow:,.1f} records a second", flush=True)
-        for count, capacity, batch in ((_SIDE_BY_SIDE // 10, 200, None), (_SIDE_BY_SIDE, 50, 64)):
-            fast = count / seconds(url, count, partial(side_by_side, capacity, batch))
-            print(f"{capacity=}, {batch=}: {fast:,.0f} records a second, {fast / slow:,.0f} times", flush=True)
+        for count, capacity, batch, clients in _WAYS:
+            fast = count / seconds(url, count, partial(side_by_side, capacity, batch, clients))
+            way = f"{capacity=}, {batch=}, {clients=}"
+            print(f"{way}: {fast:,.0f} records a second, {fast / slow:,.0f} times", flush=True)
         server.terminate()
 
 

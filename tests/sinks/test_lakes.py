@@ -13,7 +13,7 @@ import pytest
 
 from penstock import SinkError, StreamsBuilder, TimeWindows, faults, produce
 from penstock.errors import ConfigError
-from penstock.sinks.lakes.columns import kept_schema
+from penstock.sinks.lakes.kept_columns import kept_schema
 from support.handing import handed_on, put
 from support.lakes import LAKES, Lake
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.plan.columns import BOTH, NEITHER, VALUE, Columns
 from penstock.plan.functions import Maker, UserFunction
+from penstock.plan.used_columns import BOTH, NEITHER, VALUE, Columns
 from penstock.serdes import Serde
 
 if TYPE_CHECKING:

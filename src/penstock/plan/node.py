@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from penstock.plan.aggregation import Aggregation
-from penstock.plan.columns import BOTH, Columns, columns_of
 from penstock.plan.dataframes import Outside
 from penstock.plan.fields import Field
 from penstock.plan.functions import Maker, UserFunction
 from penstock.plan.kept import Kept
 from penstock.plan.own_windows import AnyWindows
 from penstock.plan.timestamps import Extractor
+from penstock.plan.used_columns import BOTH, Columns, columns_of
 from penstock.plan.windows import JoinWindows
 from penstock.serdes import Serde
 from penstock.values.offset_reset import AutoOffsetReset

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.log.records import Records
 from penstock.serdes.json import JsonSerde
-from penstock.sinks.columns import SinkColumns
+from penstock.serdes.record_columns import RecordColumns
 
 
 class SinkBatch:
@@ -25,7 +25,7 @@ class SinkBatch:
     ...     return newest.arrow().to_pylist(), newest.is_deleted.to_pylist()
     """
 
-    def __init__(self, records: Records, columns: SinkColumns, before: int):
+    def __init__(self, records: Records, columns: RecordColumns, before: int):
         self._records = records
         self._columns = columns
         self.before = before

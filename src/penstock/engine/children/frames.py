@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.engine.children.columns import typed
+from penstock.engine.children.table_columns import typed
 from penstock.engine.spark.dataframes import FORMAT, make_known
 from penstock.engine.spark.log_option import option_of
 from penstock.errors import ConfigError

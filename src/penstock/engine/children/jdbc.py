@@ -16,8 +16,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.engine.children.columns import DELETED
 from penstock.engine.children.sink import BatchedSink, quoted
+from penstock.engine.children.table_columns import DELETED
 from penstock.engine.spark import private
 from penstock.values.connections import options_found
 from penstock.values.masking import masked

@@ -12,8 +12,8 @@ from typing import Any
 
 from pyspark.sql import functions as f
 
-from penstock.engine.children.columns import DELETED, TableColumns
 from penstock.engine.children.query import Query
+from penstock.engine.children.table_columns import DELETED, TableColumns
 from penstock.engine.shared.children import Child
 from penstock.engine.spark.checkpoints import query_of_this_batch
 from penstock.engine.spark.dataframes import FORMAT, make_known

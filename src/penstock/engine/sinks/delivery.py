@@ -14,8 +14,8 @@ from penstock.log.base import Log
 from penstock.log.records import Records, gathered
 from penstock.log.rows import BATCH_BYTES, BATCH_ROWS
 from penstock.plan.dataframes import SinkTarget
+from penstock.serdes.record_columns import RecordColumns
 from penstock.sinks.batch import SinkBatch
-from penstock.sinks.columns import SinkColumns
 from penstock.sinks.protocol import SinkPartition
 from penstock.values.times import wall_clock_ms
 
@@ -45,7 +45,7 @@ class Delivery:
         target: SinkTarget,
         partition: SinkPartition,
         topic: str,
-        columns: SinkColumns,
+        columns: RecordColumns,
         log: Log,
         notes: SinkNotes,
         ends: list[int] | None,

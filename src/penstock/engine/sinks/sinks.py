@@ -14,7 +14,7 @@ from penstock.log.base import Log
 from penstock.plan.dataframes import SinkTarget
 from penstock.plan.nodes import Sink
 from penstock.plan.topology import Topology
-from penstock.sinks.columns import SinkColumns
+from penstock.serdes.record_columns import RecordColumns
 from penstock.storage.base import Storage
 
 _NOTE_SECONDS = 0.5
@@ -113,7 +113,12 @@ def _thread(application_id: str, topic: str, node: Sink, log: Log) -> SinkThread
     if target.sink is None:
         raise ConfigError(f"sink {target.name!r} is not in this process: build the topology where it is started")
     where = f"to_sink at {target.where}"
-    columns = SinkColumns.of(where, node.types, (target.key, target.value, target.timestamp))
+    columns = RecordColumns.of(node.types, (target.key, target.value, target.timestamp))
+    if columns.repeated is not None:
+        raise ConfigError(
+            f"{where}: two columns are called {columns.repeated!r}. Give the key's another name (key=...), or that of "
+            "the time (timestamp=..., or None to leave it out)"
+        )
     if hasattr(target.sink, "check_columns"):
         try:
             target.sink.check_columns(columns.schema)

@@ -26,7 +26,7 @@ from penstock.errors import (
 from penstock.log.base import Log
 from penstock.log.open import opened
 from penstock.plan.dataframes import SinkTarget
-from penstock.sinks.columns import SinkColumns
+from penstock.serdes.record_columns import RecordColumns
 from penstock.sinks.protocol import SinkPartition
 from penstock.storage.base import Storage
 
@@ -53,7 +53,7 @@ class SinkThread:
         application_id: str,
         target: SinkTarget,
         topic: str,
-        columns: SinkColumns,
+        columns: RecordColumns,
         log: Log,
         on_change: Callable[[], None] = lambda: None,
     ):

@@ -19,7 +19,7 @@ from penstock.ops.core.named_columns import Given, computed, is_computed, object
 from penstock.plan.aggregates.folding import Folding
 from penstock.plan.aggregates.reading import Reading
 from penstock.plan.aggregates.together import Together
-from penstock.plan.columns import FIELDS
+from penstock.plan.used_columns import FIELDS
 from penstock.state.columns.rows import Values
 
 

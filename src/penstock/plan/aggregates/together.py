@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.plan.aggregates.folding import Cells, Folding
 from penstock.plan.aggregates.reading import Reading
-from penstock.plan.columns import BOTH, FIELDS, VALUE, Columns
+from penstock.plan.used_columns import BOTH, FIELDS, VALUE, Columns
 from penstock.serdes import Serde
 from penstock.serdes.structs import Fields, StructSerde
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.plan.aggregation import Aggregation as Aggregation
-from penstock.plan.columns import BOTH, KEY, Columns
 from penstock.plan.kept import Kept, KeptSessions, KeptSlidingWindows, KeptWindows
 from penstock.plan.node import Hold, Node, Stores, StoreSpec
 from penstock.plan.nodes.mapped import Aggregates
 from penstock.plan.own_windows import AnyWindows, OwnWindows
+from penstock.plan.used_columns import BOTH, KEY, Columns
 from penstock.plan.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.plan.columns import NEITHER, Columns
 from penstock.plan.fields import Field
 from penstock.plan.functions import UserFunction
 from penstock.plan.kept import Kept, KeptIds
 from penstock.plan.node import Node, StoreSpec
+from penstock.plan.used_columns import NEITHER, Columns
 from penstock.serdes import Serde
 from penstock.serdes.pair import PairSerde
 

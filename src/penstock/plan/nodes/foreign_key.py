@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from penstock.plan.columns import KEY, NEITHER, VALUE, Columns
 from penstock.plan.functions import Maker, UserFunction
 from penstock.plan.kept import Kept, KeptSubscriptions
 from penstock.plan.node import UNTRACED, Node, Stores, StoreSpec
+from penstock.plan.used_columns import KEY, NEITHER, VALUE, Columns
 from penstock.serdes import Serde
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.plan.columns import BOTH, KEY, NEITHER, Columns, columns_of_joiner
 from penstock.plan.functions import Maker, UserFunction
 from penstock.plan.kept import Kept, KeptSide, KeptUpdates, KeptWaiting
 from penstock.plan.node import Node, Part, Stores, StoreSpec
+from penstock.plan.used_columns import BOTH, KEY, NEITHER, Columns, columns_of_joiner
 from penstock.plan.windows import JoinWindows
 from penstock.serdes import Serde
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.plan.aggregation import Aggregation
-from penstock.plan.columns import Columns
 from penstock.plan.functions import Maker, UserFunction
+from penstock.plan.used_columns import Columns
 from penstock.serdes import Serde
 
 if TYPE_CHECKING:

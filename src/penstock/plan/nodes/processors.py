@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from penstock.plan.columns import BOTH, KEY, NEITHER, Columns
 from penstock.plan.functions import Maker
 from penstock.plan.node import UNTRACED, Node, Stores
 from penstock.plan.nodes.tables import TableMapValues
 from penstock.plan.processors import ProcessorFunction
+from penstock.plan.used_columns import BOTH, KEY, NEITHER, Columns
 from penstock.serdes import Serde
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from penstock.plan.awaiting import Awaiting
-from penstock.plan.columns import BOTH, KEY, NEITHER, VALUE, Columns
 from penstock.plan.functions import Maker, UserFunction
 from penstock.plan.node import UNTRACED, Node
 from penstock.plan.nodes.mapped import MapsRecords, MapsValues
 from penstock.plan.timestamps import Extractor
+from penstock.plan.used_columns import BOTH, KEY, NEITHER, VALUE, Columns
 from penstock.serdes import Serde
 from penstock.serdes.formats.base import Format
 

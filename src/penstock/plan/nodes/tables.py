@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.plan.columns import KEY, NEITHER, Columns
 from penstock.plan.functions import UserFunction
 from penstock.plan.node import Node, StoreSpec
 from penstock.plan.nodes.mapped import MapsRecords, MapsValues
+from penstock.plan.used_columns import KEY, NEITHER, Columns
 from penstock.serdes import Serde
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.plan.columns import BOTH, NEITHER, Columns
 from penstock.plan.dataframes import FrameSource, SinkTarget, SourceFeed, TableTarget
 from penstock.plan.functions import UserFunction
 from penstock.plan.kept import Kept, KeptAsDescribed
 from penstock.plan.node import Node, Part, Stores, StoreSpec
 from penstock.plan.processors import ProcessorFunction
 from penstock.plan.timestamps import Extractor
+from penstock.plan.used_columns import BOTH, NEITHER, Columns
 from penstock.serdes import Serde
 from penstock.values.offset_reset import AutoOffsetReset
 

@@ -5,11 +5,11 @@ A record that does not decode fails at its source, once for all branches. Unused
 
 from __future__ import annotations
 
-from penstock.plan.columns import BOTH, FIELDS, NEITHER, VALUE, Columns, columns_of
 from penstock.plan.functions import UserFunction
 from penstock.plan.node import Part
 from penstock.plan.physical import SubTopology
 from penstock.plan.timestamps import Extractor
+from penstock.plan.used_columns import BOTH, FIELDS, NEITHER, VALUE, Columns, columns_of
 
 
 def decoded_columns(sub: SubTopology) -> dict[str, tuple[str, ...]]:

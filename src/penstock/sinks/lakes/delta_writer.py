@@ -14,8 +14,8 @@ from deltalake.exceptions import DeltaError, DeltaProtocolError, SchemaMismatchE
 from penstock.errors import SinkError
 from penstock.faults import crash_point
 from penstock.sinks.batch import SinkBatch
-from penstock.sinks.lakes.columns import fitted, rows_of
 from penstock.sinks.lakes.delta_numbers import NUMBERS, number_of
+from penstock.sinks.lakes.kept_columns import fitted, rows_of
 from penstock.sinks.protocol import SinkPartition, SinkWriter
 
 _GONE = "penstock_is_deleted"

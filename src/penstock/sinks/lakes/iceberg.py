@@ -9,7 +9,7 @@ from typing import Any
 from penstock.errors import ConfigError, SinkError
 from penstock.messages import show
 from penstock.sinks.gathering import EVERY, ROWS, gathering
-from penstock.sinks.lakes.columns import check_each, kept_schema
+from penstock.sinks.lakes.kept_columns import check_each, kept_schema
 from penstock.sinks.protocol import Sink, SinkPartition, SinkWriter
 from penstock.values.durations import Duration
 from penstock.values.masking import secret_values

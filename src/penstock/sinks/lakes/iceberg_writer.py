@@ -9,9 +9,9 @@ from pyiceberg.table import Table
 
 from penstock.faults import crash_point
 from penstock.sinks.batch import SinkBatch
-from penstock.sinks.lakes.columns import fitted, rows_of
 from penstock.sinks.lakes.iceberg_files import Replacing
 from penstock.sinks.lakes.iceberg_numbers import Kept, as_property, kept_of, name_of
+from penstock.sinks.lakes.kept_columns import fitted, rows_of
 from penstock.sinks.protocol import SinkPartition, SinkWriter
 
 _ATTEMPTS = 5

@@ -15,7 +15,8 @@ from penstock.engine.spark.frame_types import arrow_schema
 from penstock.errors import ConfigError
 from penstock.plan.dataframes import TableTarget
 from penstock.serdes import Serde
-from penstock.serdes.arrow_columns import TIME, column_of, column_type, fields_of, flat_columns
+from penstock.serdes.arrow_columns import TIME, column_of, column_type
+from penstock.serdes.record_columns import RecordColumns
 
 DELETED = "__deleted"
 """The column of an upsert that marks deleted rows."""
@@ -26,49 +27,46 @@ _TIME = pa.timestamp("us", tz="UTC")
 
 @dataclass(frozen=True)
 class TableColumns:
-    """The columns of records in a table: structs become their fields, and a windowed key its key, start and end.
+    """The columns of records in a table.
 
     Attributes:
-        keys: the columns that come of the key.
-        values: the columns that come of the value.
-        time: the column of the record's time, if the table has one.
+        of_records: the columns before Spark, whose times have another unit.
+        is_upsert: whether ``DELETED`` is among them.
     """
 
-    key: Serde
-    value: Serde
-    keys: Any
-    values: Any
-    time: str | None
+    of_records: RecordColumns
     is_upsert: bool
 
     @classmethod
     def of(cls, key: Serde, value: Serde, target: TableTarget) -> TableColumns:
-        """The columns of a table.
+        """Return the columns of a table.
 
         Raises:
             ConfigError: two columns have one name.
         """
-        keys = pa.schema([] if target.key is None else _fields(key, target.key))
-        values = pa.schema(_fields(value, target.value))
-        found = cls(key, value, keys, values, target.timestamp, target.mode == "upsert")
-        names = found.names
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
+        found = RecordColumns.of((key, value), (target.key, target.value, target.timestamp))
+        if found.repeated is not None:
             raise ConfigError(
-                f"to_spark_table at {target.where}: two columns of table {target.shown} are called {twice!r}. Call "
-                'that of the key something else (key="..."), or that of the time (timestamp="...")'
+                f"to_spark_table at {target.where}: two columns of table {target.shown} are called "
+                f'{found.repeated!r}. Call that of the key something else (key="..."), or that of the time '
+                '(timestamp="...")'
             )
-        return found
+        return cls(found, target.mode == "upsert")
+
+    @property
+    def keys(self) -> Any:
+        """The columns of the key."""
+        return self.of_records.keys
 
     @property
     def names(self) -> list[str]:
-        """The names of all columns."""
-        return [*self.keys.names, *self.values.names, *([] if self.time is None else [self.time])]
+        """The names of all columns but ``DELETED``."""
+        return self.of_records.names
 
     @property
     def schema(self) -> Any:
         """The columns, as Spark has them; an upsert also has ``DELETED``."""
-        fields = [*self.keys, *self.values, *([] if self.time is None else [pa.field(self.time, _TIME)])]
+        fields = [field.with_type(_TIME) if field.type == TIME else field for field in self.of_records.schema]
         return from_arrow_schema(pa.schema([*fields, *([pa.field(DELETED, pa.bool_())] if self.is_upsert else [])]))
 
     def decoded(self, raw: Any) -> Any:
@@ -86,12 +84,12 @@ class TableColumns:
             return raw.mapInArrow(decode, kind)
 
     def arrays(self, batch: Any) -> list[Any]:
-        """The columns of some records."""
-        found = [] if not self.keys.names else _flat(self.key, batch.column("key"))
-        found += _flat(self.value, batch.column("value"))
-        if self.time is not None:
-            found.append(batch.column("timestamp"))
-        return [*found, batch.column("value").is_null()] if self.is_upsert else found
+        """Return the columns of some records."""
+        value = batch.column("value")
+        flat = self.of_records.flat(batch.column("key"), value)
+        found = [column.cast(_TIME) if column.type == TIME else column for column in flat]
+        found += [] if self.of_records.time is None else [batch.column("timestamp")]
+        return [*found, value.is_null()] if self.is_upsert else found
 
 
 def typed(raw: Any, key: Serde, value: Serde) -> Any:
@@ -114,13 +112,3 @@ def typed(raw: Any, key: Serde, value: Serde) -> Any:
 
     with quiet():
         return raw.mapInArrow(decode, kind)
-
-
-def _fields(serde: Serde, name: str) -> list[Any]:
-    """The columns that keys or values become, with times as Spark has them."""
-    return [field.with_type(_TIME) if field.type == TIME else field for field in fields_of(serde, name)]
-
-
-def _flat(serde: Serde, data: Any) -> list[Any]:
-    """The columns of keys or values, from their bytes."""
-    return [column.cast(_TIME) if column.type == TIME else column for column in flat_columns(serde, data)]
