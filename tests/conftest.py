@@ -26,6 +26,7 @@ from support.left_behind import kill_left_behind
 if TYPE_CHECKING:
     from support.kafka import Cluster
     from support.postgres import PostgresServer
+    from support.s3 import S3Server
 
 _COMMON = {"deadline": None, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}
 
@@ -110,6 +111,24 @@ def postgres() -> Iterator[PostgresServer]:
         yield server
     finally:
         server.close()
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """An object store; each test has a bucket of its own."""
+    pytest.importorskip("moto")
+    from support.s3 import S3Server
+
+    with S3Server() as server:
+        yield server
+
+
+@pytest.fixture
+def s3(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
+    """That object store: it works, and its keys are in the environment."""
+    s3_server.be_found(monkeypatch)
+    s3_server.tell(failing=0, late=0, failing_reads=0, late_reads=0, is_conditional=True)
+    return s3_server
 
 
 @pytest.fixture(params=["local", pytest.param("spark", marks=pytest.mark.slow)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -126,26 +125,17 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch):
         DeltaSink("lake")
 
 
-@pytest.fixture(scope="module")
-def shared() -> Iterator[Any]:
-    pytest.importorskip("moto")
-    from support.s3 import S3Server
-
-    with S3Server() as server:
-        yield server
-
-
 def test_a_table_in_an_object_store_has_each_row_once_and_no_message_has_its_keys(
-    shared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    s3_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    place = f"{shared.bucket()}/rows"
-    sink = DeltaSink(place, storage_options=shared.environment)
+    place = f"{s3_server.bucket()}/rows"
+    sink = DeltaSink(place, storage_options=s3_server.environment)
     failed: list[str] = []
 
     def fail(point: str) -> None:
         if point in ("in-sink", "after-sink") and point not in failed:
             failed.append(point)
-            raise OSError(f"no answer to {shared.environment['AWS_SECRET_ACCESS_KEY']}")
+            raise OSError(f"no answer to {s3_server.environment['AWS_SECRET_ACCESS_KEY']}")
 
     monkeypatch.setattr(faults, "listener", fail)
     builder = StreamsBuilder()
@@ -153,8 +143,8 @@ def test_a_table_in_an_object_store_has_each_row_once_and_no_message_has_its_key
     stream.to_sink(sink, "rows", key=None, value="n", timestamp=None)
     put(tmp_path, "shop-rows-sink", ("a", 1), ("a", 2), key=str, value=int)
     handed_on(builder, tmp_path)
-    table = deltalake.DeltaTable(place, storage_options=shared.environment)
+    table = deltalake.DeltaTable(place, storage_options=s3_server.environment)
     assert sorted(table.to_pyarrow_table()["n"].to_pylist()) == [1, 2]
     assert failed == ["in-sink", "after-sink"]
     assert "no answer to ****" in caplog.text
-    assert shared.environment["AWS_SECRET_ACCESS_KEY"] not in caplog.text
+    assert s3_server.environment["AWS_SECRET_ACCESS_KEY"] not in caplog.text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +12,9 @@ import pytest
 from penstock import SinkError, StreamsBuilder, faults, produce
 from penstock.errors import ConfigError
 from penstock.sinks import DuckDbSink
-from support.handing import handed_on, put
+from support.handing import ORDER, Order, handed_on, handed_on_by_two, put
 
 duckdb = pytest.importorskip("duckdb")
-
-
-@dataclass
-class Order:
-    item: str
-    count: int
-    price: float
-    paid: bool
-    note: str | None
-    tags: list[str]
-
-
-ORDER = Order("tea", 2, 1.5, True, None, ["hot"])
 
 
 def rows(folder: Path, question: str) -> list[Any]:
@@ -85,16 +71,7 @@ def test_a_table_of_the_users_own_keeps_its_other_columns(tmp_path: Path):
 
 def test_two_programs_that_write_at_once_do_not_double_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     put(tmp_path, "shop-rows-sink", ("a", 1), ("a", 2), key=str, value=int)
-    other: list[str] = []
-
-    def meanwhile(point: str) -> None:
-        if point == "before-sink" and not other:
-            other.append(point)
-            handed_on(appended(tmp_path), tmp_path)
-
-    monkeypatch.setattr(faults, "listener", meanwhile)
-    handed_on(appended(tmp_path), tmp_path)
-    assert other
+    handed_on_by_two(appended(tmp_path), appended(tmp_path), tmp_path, monkeypatch)
     assert rows(tmp_path, "select value from rows") == [(1,), (2,)]
 
 

@@ -14,7 +14,7 @@ import pytest
 from penstock import SinkError, StreamsBuilder, TimeWindows, faults, produce
 from penstock.errors import ConfigError
 from penstock.sinks.lakes.kept_columns import kept_schema
-from support.handing import handed_on, put
+from support.handing import ORDER, Order, handed_on, handed_on_by_two, put
 from support.lakes import LAKES, Lake
 
 pytest.importorskip("deltalake")
@@ -26,16 +26,6 @@ UTC = datetime.UTC
 @pytest.fixture(params=LAKES)
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
     return LAKES[request.param](tmp_path / "lake")
-
-
-@dataclass
-class Order:
-    item: str
-    count: int
-    price: float
-    paid: bool
-    note: str | None
-    tags: list[str]
 
 
 def rows(lake: Lake, name: str) -> list[dict[str, Any]]:
@@ -59,8 +49,7 @@ def appended(lake: Lake) -> StreamsBuilder:
 def test_each_record_of_a_stream_is_a_row_with_a_column_for_each_field(lake: Lake, tmp_path: Path):
     builder = StreamsBuilder()
     builder.stream("in", key=str, value=Order).to_sink(lake.sink("orders"), "orders", key="a `number`")
-    order = Order("tea", 2, 1.5, True, None, ["hot"])
-    put(tmp_path, "shop-orders-sink", ("1", order, 5_000), ("1", order, 6_000), key=str, value=Order)
+    put(tmp_path, "shop-orders-sink", ("1", ORDER, 5_000), ("1", ORDER, 6_000), key=str, value=Order)
     handed_on(builder, tmp_path)
     row = {"a `number`": "1", "item": "tea", "count": 2, "price": 1.5, "paid": True, "note": None, "tags": ["hot"]}
     times = [datetime.datetime(1970, 1, 1, 0, 0, second, tzinfo=UTC) for second in (5, 6)]
@@ -132,25 +121,11 @@ def test_a_table_of_the_users_own_keeps_its_types_and_its_other_columns(lake: La
     assert lake.arrow("totals").schema.field("n").type == pa.int32()
 
 
-def meet(builder: StreamsBuilder, again: StreamsBuilder, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have two programs write the same batch: the second one when the first one is about to commit."""
-    others: list[str] = []
-
-    def meanwhile(point: str) -> None:
-        if point == "in-sink" and not others:
-            others.append(point)
-            handed_on(again, folder)
-
-    monkeypatch.setattr(faults, "listener", meanwhile)
-    handed_on(builder, folder)
-    assert others
-
-
 def test_two_programs_that_append_at_once_do_not_double_a_batch(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     put(tmp_path, "shop-rows-sink", ("a", 1), ("a", 2), key=str, value=int)
-    meet(appended(lake), appended(lake), tmp_path, monkeypatch)
+    handed_on_by_two(appended(lake), appended(lake), tmp_path, monkeypatch, at="in-sink")
     assert rows(lake, "rows") == [{"n": 1}, {"n": 2}]
 
 
@@ -159,7 +134,7 @@ def test_two_programs_that_merge_at_once_do_not_double_a_batch(
     value: int | None, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     put(tmp_path, "shop-totals-sink", ("a", value), key=str, value=int)
-    meet(totals(lake), totals(lake), tmp_path, monkeypatch)
+    handed_on_by_two(totals(lake), totals(lake), tmp_path, monkeypatch, at="in-sink")
     assert rows(lake, "totals") == ([] if value is None else [{"who": "a", "n": 1}])
     assert lake.number("totals", "shop/totals/0") == 1
 

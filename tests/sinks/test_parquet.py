@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,24 +19,18 @@ from penstock.errors import ConfigError, TopologyError
 from penstock.log.file.log import FileLog
 from penstock.sinks import ParquetSink
 from penstock.sinks.parquet.dates import by_date
-from support.handing import handed_on, put
+from support.handing import Order, handed_on, put
 
 DAY = 86_400_000
 TOPIC = "shop-rows-sink"
 
 
 @dataclass
-class Order:
-    item: str
-    count: int
-    price: float
-    paid: bool
-    note: str | None
-    tags: list[str]
+class Sized(Order):
     sizes: dict[str, int]
 
 
-ORDER = Order("tea", 2, 1.5, True, None, ["hot"], {"cup": 1})
+ORDER = Sized("tea", 2, 1.5, True, None, ["hot"], {"cup": 1})
 
 
 def appended(folder: Path | str, **options: Any) -> StreamsBuilder:
@@ -122,9 +116,9 @@ def test_without_dates_the_files_are_in_the_folder_itself(tmp_path: Path):
 def test_fields_of_all_types_are_columns_and_other_readers_see_the_dates(tmp_path: Path):
     duckdb = pytest.importorskip("duckdb")
     builder = StreamsBuilder()
-    orders = builder.stream("in", key=str, value=Order)
+    orders = builder.stream("in", key=str, value=Sized)
     orders.to_sink(ParquetSink(lake(tmp_path)), "rows", key="number")
-    put(tmp_path, TOPIC, ("1", ORDER, 5_000), ("2", None, DAY), key=str, value=Order)
+    put(tmp_path, TOPIC, ("1", ORDER, 5_000), ("2", None, DAY), key=str, value=Sized)
     handed_on(builder, tmp_path)
     found = duckdb.sql(
         f"select number, item, count, price, paid, note, tags, sizes, epoch_ms(timestamp), date::text "
@@ -395,23 +389,6 @@ def test_a_date_that_is_no_column_of_times_is_refused_before_anything_starts(tmp
 
 
 # --- object stores ---------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[Any]:
-    pytest.importorskip("moto")
-    from support.s3 import S3Server
-
-    with S3Server() as server:
-        yield server
-
-
-@pytest.fixture
-def s3(shared: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A server that works, and whose keys are in the environment."""
-    shared.be_found(monkeypatch)
-    shared.tell(failing=0, late=0, failing_reads=0, late_reads=0, is_conditional=True)
-    return shared
 
 
 def downloaded(url: str, folder: Path) -> None:

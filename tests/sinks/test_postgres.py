@@ -14,29 +14,23 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock import SinkError, StreamsBuilder, faults
+from penstock import SinkError, StreamsBuilder
 from penstock.errors import ConfigError
 from penstock.sinks import PostgresSink
 from penstock.sinks.postgres.copy_text import copy_text
 from penstock.sinks.postgres.types import postgres_type
-from support.handing import handed_on, put, sinks_of
+from support.handing import Order, handed_on, handed_on_by_two, put, sinks_of
 from support.postgres import PASSWORD, PostgresServer
 
 
 @dataclass
-class Order:
-    item: str
-    count: int
-    price: float
-    paid: bool
-    note: str | None
-    tags: list[str]
+class Sized(Order):
     sizes: dict[str, int]
 
 
 ORDERS = (
-    Order('tea, "green"', 2, 0.1, True, None, ["hot"], {"s": 1}),
-    Order("", -5, 1e300, False, "two\nlines \\. é", [], {}),
+    Sized('tea, "green"', 2, 0.1, True, None, ["hot"], {"s": 1}),
+    Sized("", -5, 1e300, False, "two\nlines \\. é", [], {}),
 )
 
 
@@ -71,10 +65,10 @@ def test_each_record_of_a_stream_is_a_row_with_a_column_for_each_field(
     url: str, ask: Callable[[str], list[Any]], tmp_path: Path
 ):
     builder = StreamsBuilder()
-    orders = builder.stream("in", key=str, value=Order)
+    orders = builder.stream("in", key=str, value=Sized)
     orders.to_sink(PostgresSink(url, "orders"), "orders", key="number")
     rows = [(str(at), order, 5_000 + at) for at, order in enumerate(ORDERS)]
-    put(tmp_path, "shop-orders-sink", *rows, key=str, value=Order)
+    put(tmp_path, "shop-orders-sink", *rows, key=str, value=Sized)
     handed_on(builder, tmp_path)
     second = datetime.datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC)
     assert ask("select * from orders") == [
@@ -169,16 +163,7 @@ def test_two_programs_that_write_at_once_do_not_double_a_batch(
 ):
     """As a program does that sleeps while another one takes over, and wakes in the middle of a batch."""
     put(tmp_path, "shop-rows-sink", ("a", 1), ("a", 2), key=str, value=int)
-    other: list[str] = []
-
-    def meanwhile(point: str) -> None:
-        if point == "before-sink" and not other:
-            other.append(point)
-            handed_on(appended(url), tmp_path)
-
-    monkeypatch.setattr(faults, "listener", meanwhile)
-    handed_on(appended(url), tmp_path)
-    assert other
+    handed_on_by_two(appended(url), appended(url), tmp_path, monkeypatch)
     assert ask("select value from rows") == [(1,), (2,)]
 
 

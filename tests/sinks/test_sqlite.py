@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +13,7 @@ from penstock.errors import ConfigError, TopologyError
 from penstock.log.file.log import FileLog
 from penstock.sinks import SqliteSink
 from penstock.testing import TopologyTestDriver
-from support.handing import handed_on, put
-
-
-@dataclass
-class Order:
-    item: str
-    count: int
-    price: float
-    paid: bool
-    note: str | None
-    tags: list[str]
-
-
-ORDER = Order("tea", 2, 1.5, True, None, ["hot"])
+from support.handing import ORDER, Order, handed_on, handed_on_by_two, put
 
 
 def rows(folder: Path, question: str) -> list[Any]:
@@ -107,26 +93,11 @@ def test_a_log_that_was_made_anew_is_told_apart_although_its_numbers_fit(tmp_pat
     assert rows(tmp_path, "select value from rows") == [(1,)]
 
 
-def test_two_programs_that_write_at_once_do_not_double_a_batch(tmp_path: Path):
-    """As a program does that sleeps while another one takes over, and wakes in the middle of a batch."""
-    from penstock import faults
-
+def test_two_programs_that_write_at_once_do_not_double_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     put(tmp_path, "shop-rows-sink", ("a", 1), ("a", 2), key=str, value=int)
     builder = StreamsBuilder()
     builder.stream("in", key=str, value=int).to_sink(SqliteSink(tmp_path / "shop.db", "rows"), "rows")
-    other: list[str] = []
-
-    def meanwhile(point: str) -> None:
-        if point == "before-sink" and not other:
-            other.append(point)
-            handed_on(builder, tmp_path)
-
-    faults.listener = meanwhile
-    try:
-        handed_on(builder, tmp_path)
-    finally:
-        faults.listener = None
-    assert other
+    handed_on_by_two(builder, builder, tmp_path, monkeypatch)
     assert rows(tmp_path, "select value from rows") == [(1,), (2,)]
 
 

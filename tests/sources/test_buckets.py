@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +13,6 @@ import pytest
 from penstock import ConfigError, SourceError, consume
 from penstock.sources import FileSource
 from support.sourcing import TOPIC, brought_in, running, until
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[Any]:
-    pytest.importorskip("moto")
-    from support.s3 import S3Server
-
-    with S3Server() as server:
-        yield server
-
-
-@pytest.fixture
-def s3(shared: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A server that works, and whose keys are in the environment."""
-    shared.be_found(monkeypatch)
-    shared.tell(failing=0, late=0, failing_reads=0, late_reads=0, is_conditional=True)
-    return shared
 
 
 def put(url: str, name: str, data: bytes) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +18,6 @@ from penstock.serdes import STR
 from penstock.storage.objects import ObjectStorage
 from support.s3 import KEYS, S3Server
 from support.world import World
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[S3Server]:
-    with S3Server() as server:
-        yield server
-
-
-@pytest.fixture
-def s3(shared: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
-    """A server that works, and whose keys are in the environment."""
-    shared.be_found(monkeypatch)
-    shared.tell(failing=0, late=0, failing_reads=0, late_reads=0, is_conditional=True)
-    return shared
 
 
 def started(world: World, url: str, **limits: Any) -> LocalApplication:

@@ -11,6 +11,7 @@ import pytest
 from penstock import Count, Mean, StreamsBuilder, Sum
 from penstock.plan.aggregates.together import Together
 from penstock.testing.cuts import CutDriver
+from support import by_name
 from support.flows import pipe_rows
 
 
@@ -81,16 +82,7 @@ def results(rows: list[Any], by: str, chunk: int = 1000) -> list[Any]:
         stats = groups.aggregate(lambda: None, added, taken, value=Stats)
     else:
         stats = groups.aggregate(**NAMED)
-    stats.to_stream().to("out")
-    with CutDriver(builder.build(), statestore_cache_max_bytes=0, chunk_records=chunk) as driver:
-        half = len(rows) // 2
-        pipe_rows(driver, rows[:half])
-        driver.commit()
-        pipe_rows(driver, rows[half:])
-        return [
-            (record.key, repr(record.value and msgspec.structs.astuple(record.value)), record.timestamp)
-            for record in driver.read_output("out")
-        ]
+    return by_name.results(stats, builder, rows, chunk)
 
 
 @pytest.mark.parametrize("kind", ["plain", "large"])

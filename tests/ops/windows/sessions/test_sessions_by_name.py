@@ -12,11 +12,6 @@ from penstock import (
     ApproxDistinct,
     Count,
     EmitStrategy,
-    First,
-    Last,
-    Max,
-    Mean,
-    Min,
     SessionWindows,
     StreamsBuilder,
     Sum,
@@ -24,37 +19,9 @@ from penstock import (
 from penstock.ops.windows.sessions import named
 from penstock.plan.aggregates.together import Together
 from penstock.testing.cuts import CutDriver
+from support import by_name
+from support.by_name import NAMED, Reading, Stats
 from support.flows import pipe_rows
-
-
-class Reading(msgspec.Struct):
-    share: float | None
-    text: str
-
-
-class Stats(msgspec.Struct):
-    """What functions keep: fields as aggregates by name give them, and the number behind the mean."""
-
-    n: int
-    total: float | None
-    mean: float | None
-    least: str
-    most: float | None
-    first: str
-    last: float | None
-    shares: int
-
-
-NAMED: dict[str, Any] = {
-    "n": Count(),
-    "total": Sum("share"),
-    "mean": Mean("share"),
-    "least": Min("text"),
-    "most": Max("share"),
-    "first": First("text"),
-    "last": Last("share"),
-    "shares": Count("share"),
-}
 
 
 def added(one: float | None, other: float | None) -> float | None:
@@ -104,16 +71,7 @@ def results(rows: list[Any], by: str, chunk: int = 1000, is_final: bool = False)
         table = groups.aggregate(lambda: None, add, lambda key, one, other: of_two(one, other), value=Stats)
     else:
         table = groups.aggregate(**NAMED)
-    table.to_stream().to("out")
-    with CutDriver(builder.build(), statestore_cache_max_bytes=0, chunk_records=chunk) as driver:
-        half = len(rows) // 2
-        pipe_rows(driver, rows[:half])
-        driver.commit()
-        pipe_rows(driver, rows[half:])
-        return [
-            (str(record.key), repr(record.value and msgspec.structs.astuple(record.value)), record.timestamp)
-            for record in driver.read_output("out")
-        ]
+    return by_name.results(table, builder, rows, chunk)
 
 
 @pytest.mark.parametrize("is_final", [False, True])

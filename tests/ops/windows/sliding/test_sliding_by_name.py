@@ -8,40 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock import Count, EmitStrategy, First, Last, Max, Mean, Min, SlidingWindows, StreamsBuilder, Sum
+from penstock import Count, EmitStrategy, SlidingWindows, StreamsBuilder, Sum
 from penstock.plan.aggregates.together import Together
 from penstock.testing.cuts import CutDriver
+from support import by_name
+from support.by_name import NAMED, Reading, Stats
 from support.flows import pipe_rows
-
-
-class Reading(msgspec.Struct):
-    share: float | None
-    text: str
-
-
-class Stats(msgspec.Struct):
-    """What functions keep: fields as aggregates by name give them."""
-
-    n: int
-    total: float | None
-    mean: float | None
-    least: str
-    most: float | None
-    first: str
-    last: float | None
-    shares: int
-
-
-NAMED: dict[str, Any] = {
-    "n": Count(),
-    "total": Sum("share"),
-    "mean": Mean("share"),
-    "least": Min("text"),
-    "most": Max("share"),
-    "first": First("text"),
-    "last": Last("share"),
-    "shares": Count("share"),
-}
 
 
 def added(key: str, value: Reading, kept: Stats | None) -> Stats:
@@ -72,16 +44,7 @@ def results(rows: list[Any], by: str, chunk: int = 1000, is_final: bool = False)
     groups: Any = builder.stream("in", key=str, value=Reading).group_by_key().windowed_by(windows)
     groups = groups.emit_strategy(EmitStrategy.on_window_close()) if is_final else groups
     table = groups.aggregate(lambda: None, added, value=Stats) if by == "functions" else groups.aggregate(**NAMED)
-    table.to_stream().to("out")
-    with CutDriver(builder.build(), statestore_cache_max_bytes=0, chunk_records=chunk) as driver:
-        half = len(rows) // 2
-        pipe_rows(driver, rows[:half])
-        driver.commit()
-        pipe_rows(driver, rows[half:])
-        return [
-            (str(record.key), repr(record.value and msgspec.structs.astuple(record.value)), record.timestamp)
-            for record in driver.read_output("out")
-        ]
+    return by_name.results(table, builder, rows, chunk)
 
 
 @pytest.mark.parametrize("is_final", [False, True])
