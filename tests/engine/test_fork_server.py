@@ -86,6 +86,33 @@ def test_slots_that_import_on_their_own_do_the_same_as_on_macos(monkeypatch: pyt
     assert counted() == [("a", 3), ("b", 2), ("c", 1)]
 
 
+FULL = """
+import os
+import penstock.engine.slots.fork_server as server
+def fork():
+    raise BlockingIOError(11, "Resource temporarily unavailable")
+os.fork = fork
+server.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        (FULL, r"the process of slot 0 ended before it began: \[Errno 11\] Resource temporarily unavailable"),
+        ("import os; os._exit(3)", "the process of slot 0 ended with its fork server, which ended with code 3"),
+    ],
+    ids=["the system has no room for a process", "the fork server cannot start"],
+)
+def test_slots_that_cannot_start_are_an_error_that_says_why(
+    monkeypatch: pytest.MonkeyPatch, program: str, message: str
+):
+    monkeypatch.setattr(forked, "_MAIN", ["-c", program])
+    fill(WORDS)
+    with pytest.raises(Exception, match=message):
+        counting().start("words", engine="local", slots=1).await_termination(60)
+
+
 LOWERED = textwrap.dedent("""
     import sys
     from datetime import timedelta

@@ -48,6 +48,12 @@ class Forked(msgspec.Struct, tag=True, frozen=True):
     pid: int
 
 
+class NotForked(msgspec.Struct, tag=True, frozen=True):
+    """The answer to ``Fork`` when the system has no room for another process."""
+
+    why: str
+
+
 class Ended(msgspec.Struct, tag=True, frozen=True):
     """A notice that a forked process has ended.
 
@@ -112,13 +118,18 @@ class _Server:
                     import_module(name)
         gc.collect()
         gc.freeze()  # a collection in a slot leaves these objects alone, so their memory stays shared
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            os.close(descriptor)
+            self._tell(NotForked(str(error)))
+            return None
         if not pid:
             self._leave()
             return _Slot(order.slot, Connection(descriptor))
         os.close(descriptor)
         self._running.add(pid)
-        self._driver.send_bytes(msgspec.json.encode(Forked(pid)))
+        self._tell(Forked(pid))
         return None
 
     def _leave(self) -> None:
@@ -137,8 +148,10 @@ class _Server:
             if not pid:
                 return
             self._running.remove(pid)
-            code = os.waitstatus_to_exitcode(status)
-            self._driver.send_bytes(msgspec.json.encode(Ended(pid, code)))
+            self._tell(Ended(pid, os.waitstatus_to_exitcode(status)))
+
+    def _tell(self, notice: Forked | NotForked | Ended) -> None:
+        self._driver.send_bytes(msgspec.json.encode(notice))
 
 
 def main() -> None:

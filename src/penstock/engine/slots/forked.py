@@ -21,14 +21,13 @@ import msgspec
 
 import penstock
 from penstock.engine.slots.environment import ENVIRONMENT
-from penstock.engine.slots.fork_server import IGNORED, Ended, Fork, Forked, Kill
+from penstock.engine.slots.fork_server import IGNORED, Ended, Fork, Forked, Kill, NotForked
 from penstock.engine.slots.process import Start
 
 _ONE_THREAD = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
 """Variables of the fork server: Arrow's jemalloc, which it does not use, starts no thread."""
-_ANSWERS = msgspec.json.Decoder(Forked | Ended)
+_ANSWERS = msgspec.json.Decoder(Forked | NotForked | Ended)
 _MAIN = ["-m", "penstock.engine.slots.fork_server"]
-_LOST = "with its fork server, which was killed"
 
 
 class SlotProcess:
@@ -130,7 +129,7 @@ class ForkServer:
         process = SlotProcess(slot, self, ours)
         with self._sending:
             if self._is_lost:
-                process.ended(_LOST)
+                process.ended(self._how())
             else:
                 self._forked.put(process)
                 with suppress(OSError):  # it has just been lost; the listener says so to the process
@@ -161,18 +160,27 @@ class ForkServer:
                 if isinstance(notice, Forked):
                     self._running[notice.pid] = process = self._forked.get()
                     process.started(notice.pid)
+                elif isinstance(notice, NotForked):
+                    self._forked.get().ended(f"before it began: {notice.why}")
                 else:
-                    code = notice.code
-                    self._running.pop(notice.pid).ended(f"by signal {-code}" if code < 0 else f"with code {code}")
+                    self._running.pop(notice.pid).ended(_ended(notice.code))
         self._process.wait()
         with self._sending:
             self._is_lost = True
             for pid, process in self._running.items():
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)  # it ends anyway, as soon as it notices
-                process.ended(_LOST)
+                process.ended(self._how())
             while not self._forked.empty():
-                self._forked.get().ended(_LOST)
+                self._forked.get().ended(self._how())
+
+    def _how(self) -> str:
+        """Return how slots ended when it did."""
+        return f"with its fork server, which ended {_ended(self._process.returncode)}"
+
+
+def _ended(code: int) -> str:
+    return f"by signal {-code}" if code < 0 else f"with code {code}"
 
 
 @contextmanager
