@@ -3,7 +3,8 @@
     python -m bench.asking [MILLISECONDS]
 
 A server of its own process answers after so many milliseconds (200 by default). One slot of the local engine asks it
-with the functions of the recipe in docs/recipes.md. Times begin with the start of the program and end with its end.
+with the functions of the recipe in docs/recipes.md: with httpx, and with aiohttp if it is installed. Times begin with
+the start of the program and end with its end.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import cache, partial
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -26,8 +29,10 @@ import httpx
 from penstock import KStream, StreamsBuilder, produce
 
 _ONE_BY_ONE = 50
-_WAYS = [(2_000, 200, None, 1), (10_000, 200, None, 50), (20_000, 400, None, 50), (20_000, 50, 64, 1)]
-"""Records, ``capacity``, ``batch`` and the number of clients of each way to ask."""
+_WAYS = [(2_000, 200, None, 1), (10_000, 200, None, 50), (20_000, 50, 64, 1)]
+"""Records, ``capacity``, ``batch`` and the number of clients of each way to ask with httpx."""
+_WITH_AIOHTTP = [(20_000, 200), (20_000, 400)]
+"""Records and ``capacity`` of each way to ask with aiohttp."""
 _LONGEST_BODY = 1 << 20
 
 
@@ -80,6 +85,20 @@ def side_by_side(
     return texts.map_values_async(scores, value=int, capacity=capacity, batch=batch)
 
 
+def with_aiohttp(capacity: int, texts: KStream[str, str], url: str) -> KStream[str, int]:
+    @cache
+    def session() -> Any:
+        aiohttp = import_module("aiohttp")
+        return aiohttp.ClientSession(url, connector=aiohttp.TCPConnector(limit=0))
+
+    async def score(text: str) -> int:
+        async with session().post("/", json=[text], raise_for_status=True) as answer:
+            found: list[int] = await answer.json(content_type=None)
+            return found[0]
+
+    return texts.map_values_async(score, value=int, capacity=capacity)
+
+
 async def serve(wait: float) -> None:
     """Answer with the numbers of words, each request after a while."""
 
@@ -106,8 +125,11 @@ def main() -> None:
         print(f"one by one: {slow:,.1f} records a second", flush=True)
         for count, capacity, batch, clients in _WAYS:
             fast = count / seconds(url, count, partial(side_by_side, capacity, batch, clients))
-            way = f"{capacity=}, {batch=}, {clients=}"
+            way = f"httpx, {capacity=}, {batch=}, {clients=}"
             print(f"{way}: {fast:,.0f} records a second, {fast / slow:,.0f} times", flush=True)
+        for count, capacity in _WITH_AIOHTTP if find_spec("aiohttp") is not None else ():
+            fast = count / seconds(url, count, partial(with_aiohttp, capacity))
+            print(f"aiohttp, {capacity=}: {fast:,.0f} records a second, {fast / slow:,.0f} times", flush=True)
         server.terminate()
 
 
