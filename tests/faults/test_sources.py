@@ -210,12 +210,11 @@ def test_a_program_over_kafka_that_is_killed_counts_each_row_of_an_outbox_once(
     assert box.count() == 0
 
 
-@pytest.mark.parametrize("mode", ["--slots", "--micro"])
 def test_a_program_over_kafka_that_is_killed_counts_each_request_once(
-    mode: str, clients: Clients, over_kafka: Cluster, tmp_path: Path
+    clients: Clients, over_kafka: Cluster, tmp_path: Path
 ):
     with clients.posting():
-        harness.run_to_the_end(tmp_path, mode, KINDS[mode], kills=3 if mode == "--slots" else 1, seed=6, script=SCRIPT)
+        harness.run_to_the_end(tmp_path, "--slots", KINDS["--slots"], kills=3, seed=6, script=SCRIPT)
     check_kafka(over_kafka, tmp_path, clients.wanted)
 
 
