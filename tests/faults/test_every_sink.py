@@ -6,14 +6,13 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import cycle, product
+from itertools import cycle
 from pathlib import Path
 
 import every_sink
 import harness
 import pytest
 
-from penstock.faults import SINK_POINTS
 from support.connect import ConnectServer, connect_server
 from support.every_sink import COUNT
 from support.kafka import Cluster
@@ -44,10 +43,13 @@ class Killed:
     outside: Outside
     environment: dict[str, str] = field(default_factory=dict)
 
+    def told(self) -> dict[str, str]:
+        """The variables that tell the program where its sinks are."""
+        return {"SERVICE": self.outside.sinks.service, "DATABASE": self.outside.sinks.database}
+
     def run(self, mode: str, points: Points) -> None:
         """Start the program until it ends by itself; each start before is killed at one of the points of sinks."""
-        sinks = self.outside.sinks
-        told = {"KILLS": ",".join(map(":".join, points)), "SERVICE": sinks.service, "DATABASE": sinks.database}
+        told = {**self.told(), "KILLS": ",".join(map(":".join, points))}
         for _ in range(len(points) + 1):
             program = harness.Program(self.folder, mode, SCRIPT, **told, **self.environment)
             if program.wait():
@@ -80,8 +82,17 @@ BY_TURNS: Points = list(zip(KINDS, cycle(["in-sink", "after-sink"]), strict=Fals
 OTHERWISE: Points = list(zip(KINDS, cycle(["after-sink", "in-sink"]), strict=False))
 
 
-def test_a_program_killed_at_every_point_of_every_sink_loses_nothing_and_doubles_nothing(program: Killed):
-    program.run("--slots", list(product(KINDS, SINK_POINTS)))
+def test_a_program_killed_in_and_after_each_commit_of_a_sink_loses_nothing_and_doubles_nothing(program: Killed):
+    program.run("--slots", BY_TURNS + OTHERWISE)
+    assert program.outside.rows() == wanted()
+
+
+def test_a_program_and_its_slots_killed_now_and_then_lose_nothing_and_double_nothing(
+    program: Killed, monkeypatch: pytest.MonkeyPatch
+):
+    for variable, value in program.told().items():
+        monkeypatch.setenv(variable, value)
+    harness.run_to_the_end(program.folder, "--slots", ["driver", "slot"], kills=6, seed=8, script=SCRIPT)
     assert program.outside.rows() == wanted()
 
 

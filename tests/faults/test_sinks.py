@@ -118,12 +118,3 @@ def test_a_program_killed_now_and_then_loses_nothing_and_doubles_nothing(mode: s
     folder = harness.copy_of(few, tmp_path)
     harness.run_to_the_end(folder, mode, ["driver", "slot"], kills=4 if mode == "--slots" else 2, seed=5, script=SCRIPT)
     assert sinks.rows_in(folder) == sinks.expected(clicks_of(few))
-
-
-@pytest.mark.parametrize("rows_outside", KINDS, indirect=True)
-def test_a_program_with_another_sink_killed_now_and_then_loses_nothing_and_doubles_nothing(
-    few: Path, tmp_path: Path, rows_outside: Callable[[], dict[str, list[Any]]]
-):
-    folder = harness.copy_of(few, tmp_path)
-    harness.run_to_the_end(folder, "--slots", ["driver", "slot"], kills=4, seed=8, script=SCRIPT)
-    assert rows_outside() == sinks.expected(clicks_of(few))
