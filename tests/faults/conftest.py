@@ -17,9 +17,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def undisturbed(base: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     """What comes out when nothing is killed."""
-    folder = harness.copy_of(base, tmp_path_factory.mktemp("undisturbed"))
-    assert harness.Program(folder, "--local").wait()
-    return harness.outcome(folder)
+    return harness.undisturbed(base, tmp_path_factory.mktemp("undisturbed"))
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +29,4 @@ def small_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def small_undisturbed(small_base: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     """What comes out of the shorter topic when nothing is killed."""
-    folder = harness.copy_of(small_base, tmp_path_factory.mktemp("undisturbed"))
-    assert harness.Program(folder, "--local").wait()
-    return harness.outcome(folder)
+    return harness.undisturbed(small_base, tmp_path_factory.mktemp("undisturbed"))

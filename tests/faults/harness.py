@@ -39,6 +39,13 @@ def outcome(folder: Path, topology: Topology | None = None) -> dict[str, Any]:
     return outcomes.outcome(folder, topology or program.two_stages(), *known)
 
 
+def undisturbed(base: Path, folder: Path, topology: Topology | None = None, script: Path = _PROGRAM) -> dict[str, Any]:
+    """What comes out of the input topics when nothing is killed."""
+    copied = copy_of(base, folder)
+    assert Program(copied, "--local", script).wait()
+    return outcome(copied, topology)
+
+
 class Program(processes.Program):
     """One start of a program of this folder."""
 

@@ -26,9 +26,7 @@ def numbers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def undisturbed(numbers: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What comes out when nothing is killed."""
-    folder = harness.copy_of(numbers, tmp_path_factory.mktemp("undisturbed"))
-    assert harness.Program(folder, "--local", SCRIPT).wait()
-    return harness.outcome(folder, awaiting.topology())
+    return harness.undisturbed(numbers, tmp_path_factory.mktemp("undisturbed"), awaiting.topology(), SCRIPT)
 
 
 @pytest.mark.parametrize("mode", ["--local", "--slots"])

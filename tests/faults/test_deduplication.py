@@ -26,9 +26,7 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def undisturbed(events: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What comes out when nothing is killed."""
-    folder = harness.copy_of(events, tmp_path_factory.mktemp("undisturbed"))
-    assert harness.Program(folder, "--local", SCRIPT).wait()
-    return harness.outcome(folder, deduplication.topology())
+    return harness.undisturbed(events, tmp_path_factory.mktemp("undisturbed"), deduplication.topology(), SCRIPT)
 
 
 def forwarded(outcome: dict[str, Any], topic: str) -> Counter[int]:

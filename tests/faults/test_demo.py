@@ -23,9 +23,7 @@ def year(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def undisturbed_year(year: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What comes out when nothing is killed."""
-    folder = harness.copy_of(year, tmp_path_factory.mktemp("undisturbed"))
-    assert harness.Program(folder, "--local", SCRIPT).wait()
-    return harness.outcome(folder, demo.flights.topology)
+    return harness.undisturbed(year, tmp_path_factory.mktemp("undisturbed"), demo.flights.topology, SCRIPT)
 
 
 @pytest.mark.parametrize(
