@@ -20,6 +20,8 @@ from multiprocessing.reduction import recv_handle
 
 import msgspec
 
+from penstock.values.decoding import json_decoder
+
 FORKS_WITH_MODULES = sys.platform == "linux"
 """Whether slots get the imported modules of this process. On macOS, libraries that NumPy loads do not survive a fork,
 so each slot imports on its own.
@@ -65,7 +67,7 @@ class Ended(msgspec.Struct, tag=True, frozen=True):
     code: int
 
 
-_ORDERS = msgspec.json.Decoder(Fork | Kill)
+_ORDERS = json_decoder(Fork | Kill)
 
 
 class _Slot(msgspec.Struct, frozen=True):

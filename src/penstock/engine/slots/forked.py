@@ -23,10 +23,11 @@ import penstock
 from penstock.engine.slots.environment import ENVIRONMENT
 from penstock.engine.slots.fork_server import IGNORED, Ended, Fork, Forked, Kill, NotForked
 from penstock.engine.slots.process import Start
+from penstock.values.decoding import json_decoder
 
 _ONE_THREAD = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
 """Variables of the fork server: Arrow's jemalloc, which it does not use, starts no thread."""
-_ANSWERS = msgspec.json.Decoder(Forked | NotForked | Ended)
+_ANSWERS = json_decoder(Forked | NotForked | Ended)
 _MAIN = ["-m", "penstock.engine.slots.fork_server"]
 
 
