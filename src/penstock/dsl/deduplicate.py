@@ -11,6 +11,7 @@ from penstock.dsl.results import said_type
 from penstock.dsl.stream import KEY_VALUE, repartition_node
 from penstock.errors import ConfigError
 from penstock.plan import names, nodes
+from penstock.plan.aggregates.reading import field_type
 from penstock.plan.fields import Field, field
 from penstock.plan.functions import UserFunction, caller, check_topic, user_function
 from penstock.plan.node import Node, StoreSpec
@@ -98,7 +99,9 @@ class _Step:
     def selector(self, given: Selector) -> tuple[UserFunction | Field, Serde]:
         """The selector, and the type of its ids: the given one, else the annotated one, else any JSON value."""
         if isinstance(given, str):
-            return field(given, self.method, self.stream.value), self.given.key or JSON
+            named = field(given, self.method, self.stream.value)
+            field_type(given, f"{self.method} at {named.where}", self.stream.value)
+            return named, self.given.key or JSON
         hint = 'a field of the value is given as text: "id"'
         function = user_function(given, self.method, KEY_VALUE, hint=hint, context=True)
         return function, said_type(self.given.key, function.returns(), JSON)

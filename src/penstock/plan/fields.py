@@ -48,7 +48,11 @@ def field(path: str, method: str, value: Serde) -> Field:
     return Field(names, where)
 
 
-MISSING: Any = object()
+class _Missing:
+    """The mark below. A class is one and the same in every process."""
+
+
+MISSING: Any = _Missing
 """Marks that nothing was found."""
 
 
@@ -87,7 +91,9 @@ def time_field(path: str, value: Serde, unit: Unit) -> UserFunction:
         found = found_at(value, named.path)
         if isinstance(found, int | float) and unit is not UNITS["ms"]:
             return parsed(found, unit)
-        return None if found is MISSING else found
+        if found is MISSING:
+            raise LookupError(f"the value has no field {path!r}, which timestamp= names")
+        return found
 
     read.__qualname__ = f"the field {path!r}"
     return UserFunction(read, 1, columnar=False, where=named.where)

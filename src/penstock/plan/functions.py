@@ -78,9 +78,11 @@ class UserFunction:
         return getattr(self.call, "__qualname__", None) or repr(self.call)
 
     def location(self) -> str:
-        """The file and line where the function was written."""
+        """The file and line where the user wrote the function, or gave one of this package's."""
         code = getattr(self.call, "__code__", None)
-        return f"{code.co_filename}:{code.co_firstlineno}" if code else self.where
+        if code is None or (is_own_file(code.co_filename) and self.where):
+            return self.where
+        return f"{code.co_filename}:{code.co_firstlineno}"
 
     def returns(self) -> Any:
         """Its return annotation, or itself if it is a class; None if there is neither."""

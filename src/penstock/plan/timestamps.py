@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from penstock.errors import ConfigError, TopologyError
+from penstock.plan.aggregates.reading import field_type
 from penstock.plan.fields import time_field
 from penstock.plan.functions import UserFunction, caller, user_function
 from penstock.serdes import Serde
@@ -70,7 +71,9 @@ def timestamp_of(given: Timestamp | None, value: Serde, unit: str | None = None)
     except ConfigError as error:
         raise TopologyError(str(error)) from None
     if isinstance(given, str):
-        return time_field(given, value, of_field)
+        named = time_field(given, value, of_field)
+        field_type(given, f"timestamp at {named.where}", value)
+        return named
     if unit is not None:
         got = "there is no timestamp=" if given is None else "timestamp= is none"
         raise TopologyError(

@@ -6,13 +6,17 @@ results.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
+import types
 import typing
 import weakref
 from collections.abc import Callable
 from enum import Enum
 from typing import Any
+
+from cloudpickle import cloudpickle
 
 _Cached = type(functools.lru_cache(len))
 _OF_ENUM = ("_name_", "_value_", "_sort_order_", "__objclass__")
@@ -75,9 +79,26 @@ def _weak(thing: Any) -> Reduced:
     return type(thing), (dict(thing.items()),)
 
 
+def _code(thing: Any) -> Reduced:
+    """Keep the name of the file, which cloudpickle replaces: messages name the user's line."""
+    make, arguments = cloudpickle._code_reduce(thing)
+    return make, tuple(thing.co_filename if one == _NO_FILE else one for one in arguments)
+
+
+_NO_FILE = "<dynamic-code>"
+
+
+def _mark(thing: Any) -> Reduced:
+    """Return a mark of dataclasses under its name: a field without a default has the one mark, not a copy of it."""
+    return getattr, (dataclasses, next(name for name, value in vars(dataclasses).items() if value is thing))
+
+
 _REDUCERS: dict[Any, Callable[[Any], Reduced]] = {
     _Cached: _cached,
     functools.cached_property: _cached_property,
+    types.CodeType: _code,
+    type(dataclasses.MISSING): _mark,
+    type(dataclasses.KW_ONLY): _mark,
     typing.NewType: _new_type,
     typing.ParamSpec: _of_name,
     typing.TypeVarTuple: _of_name,
@@ -86,7 +107,7 @@ _REDUCERS: dict[Any, Callable[[Any], Reduced]] = {
 }
 if hasattr(typing, "TypeAliasType"):
     _REDUCERS[typing.TypeAliasType] = _type_alias
-_NAMED = _REDUCERS.keys() - {functools.cached_property, weakref.WeakKeyDictionary, weakref.WeakValueDictionary}
+_NAMED = {_Cached, typing.NewType, typing.ParamSpec, typing.TypeVarTuple, getattr(typing, "TypeAliasType", None)}
 """Objects with a name to be imported by."""
 
 
