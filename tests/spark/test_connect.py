@@ -198,6 +198,18 @@ def test_copies_of_state_elsewhere_are_refused(remote: Any, lines: Path):
         start(counting(), remote, lines, standby_replicas=1)
 
 
+def test_a_session_that_ends_processes_without_rows_is_refused(remote: Any, lines: Path):
+    names = [f"spark.sql.execution.pyspark.udf.{name}" for name in ("idleTimeoutSeconds", "killOnIdleTimeout")]
+    try:
+        for name, value in zip(names, ("5", "true"), strict=True):
+            remote.conf.set(name, value)
+        with pytest.raises(ConfigError, match=rf"{names[1]}=true and {names[0]}=5.*or start with engine=\"micro-batch"):
+            start(counting(), remote, lines)
+    finally:
+        for name in names:
+            remote.conf.unset(name)
+
+
 def test_a_program_runs_in_micro_batches_through_kills_and_interrupts_and_keeps_no_core(remote: Any, lines: Path):
     marker = lines / "died"
 

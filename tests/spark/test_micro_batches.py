@@ -122,6 +122,21 @@ def test_its_jobs_are_named_in_sparks_own_pages_and_there_is_none_without_record
     assert stage.schedulingPool() == "streams"
 
 
+def test_garbage_is_collected_without_what_belongs_to_modules_and_the_program(spark: Any, tmp_path: Path):
+    """Spark collects garbage after each task, which would take longer than a small commit."""
+    builder = StreamsBuilder()
+    builder.stream("numbers", value=int).map_values(lambda n: __import__("gc").get_freeze_count(), value=int).to(
+        "left-out"
+    )
+    put(tmp_path, range(1))
+    with start(builder.build(), tmp_path, spark, slots=1) as streams:
+        streams.process_all_available()
+        put(tmp_path, range(1, 2))
+        streams.process_all_available()
+    first, second = (record.value for record in consume("left-out", value=int, log=tmp_path / "log"))
+    assert second > 10_000, first
+
+
 def test_a_trigger_is_the_time_between_two_commits_and_what_came_meanwhile_is_in_the_next(spark: Any, tmp_path: Path):
     put(tmp_path, range(5))
     told: list[Any] = []

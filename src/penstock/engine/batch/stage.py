@@ -29,6 +29,7 @@ from penstock.engine.batch.program import CyclicStage, Program, Range, Stage
 from penstock.engine.batch.rows import ERROR, block
 from penstock.engine.batch.stage_log import StageLog, TopicsLog
 from penstock.engine.batch.task import BatchTask
+from penstock.engine.shared.garbage import set_apart_once
 from penstock.engine.shared.layout import TaskId, global_place
 from penstock.engine.shared.manifest import TaskEntry
 from penstock.engine.shared.work import TaskWork
@@ -59,6 +60,7 @@ def serve(packed: bytes, stage: Stage | CyclicStage, batches: Iterator[Any], par
 
 def _return_memory() -> None:
     """Return free memory to the system: Spark's worker stays, and its next task reads blocks of many megabytes."""
+    set_apart_once()
     gc.collect()
     pa.default_memory_pool().release_unused()
     with suppress(AttributeError, OSError):  # only glibc keeps much

@@ -19,6 +19,7 @@ from penstock.engine.batch.result import quiet
 from penstock.engine.children.query import Query
 from penstock.engine.children.rows import PARTITION, Rows
 from penstock.engine.shared.children import Child
+from penstock.engine.shared.garbage import set_apart_once
 from penstock.engine.spark.checkpoints import producer_of, query_of_this_batch, read_text
 from penstock.engine.spark.log_option import Place
 from penstock.errors import ConfigError
@@ -122,5 +123,6 @@ def writing(place: Place, topic: str, rows: Rows, is_placed: bool) -> Any:
                     given = said if is_placed else np.where(False if without is None else without, said, BY_KEY)
                     write_batch(writer, info, Placed(records, given), 0)
             yield pa.record_batch({"handed": pa.array([log.hand_over(writer.segments())], pa.binary())})
+        set_apart_once()
 
     return write

@@ -17,6 +17,7 @@ import msgspec
 
 from penstock.engine.micro_batches.cycle import CycleRun
 from penstock.engine.micro_batches.orders import Answer, Order
+from penstock.engine.shared.garbage import set_apart
 from penstock.engine.shared.work import TaskDone, TaskWork
 from penstock.engine.shipping.shipping import loads
 from penstock.engine.slots.slot import Program
@@ -47,7 +48,7 @@ def serve(packed: Callable[[], bytes], key: str, order: bytes) -> bytes:
         key: distinguishes it from any other.
     """
     given = from_json(order, Order)
-    attempt = f"{given.stage.attempt}x{os.urandom(4).hex()}"
+    attempt, is_new = f"{given.stage.attempt}x{os.urandom(4).hex()}", key not in _known
     program, restores = _program(packed, key), list[RestoreStep]()
     works, done = list[TaskWork](), list[TaskDone]()
     try:
@@ -62,6 +63,8 @@ def serve(packed: Callable[[], bytes], key: str, order: bytes) -> bytes:
             crash_point("before-answer")
     except (ConfigError, StoreError) as error:  # the next attempt would fail the same way
         works, done = given.tasks, _failed(given, error)
+    if is_new:
+        set_apart()
     crash_point("after-answer")
     return msgspec.json.encode(Answer(attempt, done, works, restores))
 

@@ -54,6 +54,8 @@ class Arrivals:
         """Where those are that came without a number."""
         self._guests: list[tuple[Link, Hello]] = []
         """Slots without a number: until they get one, and then those too many."""
+        self._copies: list[Link] = []
+        """Second processes of slots that have come. If such a copy ended well, Spark would end the first one."""
         self.first: float | None = None
         """When the first one came, by the monotonic clock."""
 
@@ -73,10 +75,12 @@ class Arrivals:
             return False
         link, hello = come
         there = self.asked if hello.asks else self.links
-        if hello.job != job or hello.slot in there:
+        if hello.job != job:
             link.close()  # it belongs to an abandoned job
             return True
-        if hello.slot == NO_SLOT:
+        if hello.slot in there:
+            self._copies.append(link)
+        elif hello.slot == NO_SLOT:
             self._guests.append(come)
         elif hello.asks:
             self.asked[hello.slot] = Asked(link)
@@ -101,9 +105,10 @@ class Arrivals:
 
     def clear(self) -> None:
         """Close all connections."""
-        for link in [*self.links.values(), *(link for link, _ in self._guests)]:
+        for link in [*self.links.values(), *(link for link, _ in self._guests), *self._copies]:
             link.close()
         self.links.clear()
+        self._copies.clear()
         self._guests.clear()
         self.asked = {}  # waiting callers get their answer, or hear that the slot is gone
         self.first = None

@@ -413,19 +413,20 @@ class SlotSessions(StageRunner):
 
     def _let_go(self, waits: bool = True) -> None:
         """Abandon the present slots; they end when they notice."""
+        seconds = 0.0 if self._come.first is None else _END_SECONDS
         self._come.clear()
         self._sharing = []
         job, self._job = self._job, None
         if job is not None and waits:
-            self._see_out(job)
+            self._see_out(job, seconds)
 
-    def _see_out(self, job: Job) -> None:
-        """Wait for the slots of a job to end, and then end what is left.
+    def _see_out(self, job: Job, seconds: float) -> None:
+        """Wait so many seconds for the slots of a job to end, and then end what is left.
 
         The host may still start replacements for lost slots of this job. They are turned away: otherwise they would
         wait to be accepted, and the job for them.
         """
-        deadline = time.monotonic() + _END_SECONDS
+        deadline = time.monotonic() + seconds
         while not job.has_ended and time.monotonic() < deadline:
             if readable([self._door], _ENDED_LOOK_SECONDS):
                 self._come.turn_away()

@@ -6,7 +6,6 @@ that task. If the same process becomes the slot again, it finds the databases st
 
 from __future__ import annotations
 
-import gc
 import os
 import socket
 import threading
@@ -21,6 +20,7 @@ import msgspec
 from penstock.engine.commit.identity import check_shared
 from penstock.engine.operate.lock import SlotLock
 from penstock.engine.operate.restores import Batched
+from penstock.engine.shared.garbage import set_apart
 from penstock.engine.shared.layout import Layout
 from penstock.engine.shared.work import StageWork, TaskDone
 from penstock.engine.slots.followers import Followers
@@ -213,7 +213,7 @@ def _serve_over(link: Link, serves: Callable[[], None]) -> None:
 
 
 def _serve(link: Link, place: Place, known: Program, address: Address, seconds: float) -> None:
-    _set_apart()
+    set_apart()
     asked = connected(address, Hello(place.slot, place.job, asks=True), seconds)
     threading.Thread(target=_answer, args=(asked, place.run), name="penstock-slot-answers", daemon=True).start()
     used = time.process_time()
@@ -362,18 +362,6 @@ def _tell(link: Link, message: Alive | AtDisk | Failed) -> bool:
     except (LinkLostError, ValueError):  # the link is closed
         return False
     return True
-
-
-def _set_apart() -> None:
-    """Exclude the objects that exist before any work, mostly modules, from garbage collection.
-
-    Scanning them takes a tenth of a second, which would delay a commit. A process that was a slot before has garbage of
-    that program, which is collected first.
-    """
-    if gc.get_freeze_count():
-        gc.unfreeze()
-        gc.collect()
-    gc.freeze()
 
 
 def _prepare_process() -> None:

@@ -33,6 +33,9 @@ _LOOK_SECONDS = 2.0
 _COME_SECONDS = 5.0
 """How long a job waits for executors that are about to come."""
 
+_YOUNG_SECONDS = 20.0
+"""How old a session is whose first executors must have come, if it has any."""
+
 _MORE_SECONDS = 2.0
 """How long it waits for more of them when there are too few for all slots."""
 
@@ -192,7 +195,9 @@ class SparkHost:
     def _waits_for_more(self, live: list[Executor]) -> bool:
         if is_local(self._context) or self._comes_with_tasks:
             return False
-        return not live or (self._is_first and not self._has_room(live))
+        if not live:
+            return not self._is_first or time.time() - self._context.startTime / 1000 < _YOUNG_SECONDS
+        return self._is_first and not self._has_room(live)
 
     def _has_room(self, live: list[Executor]) -> bool:
         """Return whether these executors have a core for every slot."""

@@ -36,6 +36,10 @@ _OPTIONS = {
     "spark.ui.showConsoleProgress": "false",
 }
 
+_OF_CONTEXT = "spark.python.worker.killOnIdleTimeout", "spark.python.worker.idleTimeoutSeconds"
+_OF_CONNECT = "spark.sql.execution.pyspark.udf.killOnIdleTimeout", "spark.sql.execution.pyspark.udf.idleTimeoutSeconds"
+"""The settings with which Spark ends Python processes that return no rows for a while."""
+
 
 def context_for(spark: Any | None, name: str, log_file: Path) -> tuple[Any, bool]:
     """Return the Spark context to run on, and whether it was created here and must be stopped at the end. A session of
@@ -125,6 +129,20 @@ def _most_tasks(context: Any) -> float:
     if most is None:
         return inf
     return max(int(now), int(most) * (int(cores or 1) // int(conf.get("spark.task.cpus", "1"))))
+
+
+def check_idle_timeout(context: Any) -> None:
+    """Raise ``ConfigError`` if Spark ends Python processes that return no rows for long, which slots are."""
+    is_remote = private.is_connect(context)
+    names = _OF_CONNECT if is_remote else _OF_CONTEXT
+    conf = context.conf if is_remote else context.getConf()
+    kills, seconds = (conf.get(name, None) for name in names)
+    if kills == "true" and seconds not in (None, "0", "0s"):
+        raise ConfigError(
+            f"start: the session has {names[0]}=true and {names[1]}={seconds}, so Spark kills a Python process that "
+            "returns no row for this time. A slot returns none as long as the program runs. Leave the first setting "
+            'out, or start with engine="micro-batch", whose processes end after each commit'
+        )
 
 
 def work_with_this_python(context: Any) -> None:

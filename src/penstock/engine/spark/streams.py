@@ -14,7 +14,14 @@ from penstock.engine.spark import jvm, private
 from penstock.engine.spark.job import SparkHost, is_alive
 from penstock.engine.spark.output import SPARK_OUTPUT
 from penstock.engine.spark.reports import SparkReports
-from penstock.engine.spark.session import begin_jvm, context_for, default_slots, session_on, stop_context
+from penstock.engine.spark.session import (
+    begin_jvm,
+    check_idle_timeout,
+    context_for,
+    default_slots,
+    session_on,
+    stop_context,
+)
 
 
 class SparkContextEngine:
@@ -68,6 +75,7 @@ class SparkEngine(SparkContextEngine, SlotEngine):
         return default_slots(self._context, widest, self.is_own)
 
     def host(self, job: Job, about: str) -> Host:
+        check_idle_timeout(self._context)
         copies = job.settings.standby_replicas > 0
         given = self._context, self._given[0], about, job.program, job.slots, copies
         if private.is_connect(self._context):
