@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from penstock import StreamsBuilder, consume, produce
@@ -39,6 +40,7 @@ SPECULATION = {
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
+    SparkContext._ensure_initialized()  # settings with which a JVM starts would be those of all its later sessions
     with StandaloneCluster(tmp_path_factory.mktemp("cluster"), workers=2, cores=2) as started:
         yield started
 
@@ -208,6 +210,18 @@ def test_a_killed_slot_costs_one_attempt(begin: Begin, settings: dict[str, str])
         assert killed not in running.slots()
     assert running.repeated <= 1, "none if the loss is noticed between two commits"
     assert running.longest < 15
+    running.check()
+
+
+def test_pools_share_what_slots_leave(begin: Begin):
+    running = begin({"spark.scheduler.mode": "FAIR"})
+    running.spark.sparkContext.setLocalProperty("spark.scheduler.pool", "streams")
+    with running.works():
+        running.spark.sparkContext.setLocalProperty("spark.scheduler.pool", "others")
+        for _ in range(5):
+            assert running.spark.sparkContext.range(8, numSlices=4).map(lambda n: n + 1).sum() == 36
+            running.commits(1)
+    assert running.repeated == 0
     running.check()
 
 
