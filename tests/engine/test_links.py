@@ -9,13 +9,13 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from types import SimpleNamespace
 
 import pytest
 
 from penstock.engine.slots import slot
-from penstock.engine.slots.arrivals import Asked
+from penstock.engine.slots.arrivals import Arrivals, Asked
 from penstock.engine.slots.door import Door
 from penstock.engine.slots.links import Address, Alive, Close, Done, Hello, Link, LinkLostError, connected, readable
 from penstock.engine.task.live import StoreAnswer, StoreQuestion
@@ -208,3 +208,22 @@ def test_a_slot_at_work_says_with_each_beat_whether_it_has_come_further(monkeypa
 
     assert beats(lambda number: time.sleep(0.05)).count(True) >= 4  # each call is a step further
     assert beats(lambda number: time.sleep(0.4 if number == 0 else 0)).count(True) <= 3  # it hangs in one of them
+
+
+def test_a_second_process_of_a_slot_waits_until_the_job_ends():
+    """As a copy by Spark's speculation: if it ended well, Spark would end the first one."""
+    with closing(Door("127.0.0.1", "127.0.0.1", secrets.token_bytes(32), seconds=10)) as door:
+        arrivals = Arrivals(door, 1, asks=False)
+        processes = []
+        for _ in range(2):
+            processes.append(connected(door.address, HELLO, 10.0))
+            assert arrivals.welcome(HELLO.job, 10.0)
+        assert (arrivals.count, arrivals.ready) == (1, {0})
+        arrivals.links[0].send(Close())
+        assert isinstance(processes[0].order(), Close)
+        assert not processes[1].has_more()
+        arrivals.clear()
+        for one in processes:
+            with pytest.raises(LinkLostError):
+                one.order()
+            one.close()

@@ -51,7 +51,7 @@ class Running:
     def __init__(self, cluster: StandaloneCluster, folder: Path, spark: Any, told: pytest.LogCaptureFixture):
         self.spark = spark
         self._cluster, self._folder, self._told = cluster, folder, told
-        self._records, self._commits = 0, list[float]()
+        self._records, self._commits, self._began = 0, list[float](), 0.0
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._produce)
 
@@ -62,8 +62,10 @@ class Running:
         places["checkpoint"] = str(self._folder / "checkpoint")
         given |= {"slots": SLOTS, "statestore_cache_max_bytes": 0, "on_progress": self._note, **places}
         self._put()
+        began = time.monotonic()
         with counting().start(self._folder.name, spark=self.spark, **given) as streams:
             streams.process_all_available()
+            self._began = time.monotonic() - began
             self._thread.start()
             try:
                 yield streams
@@ -95,10 +97,9 @@ class Running:
         """How many attempts were repeated."""
         return sum(record.getMessage().startswith("commit") for record in self._told.records)
 
-    @property
-    def longest(self) -> float:
-        """The longest time between two commits."""
-        return max(later - earlier for earlier, later in pairwise(self._commits))
+    def check_never_stood_still(self) -> None:
+        """Fifteen seconds at most lay between two commits, or three starts on a machine that takes long for these."""
+        assert max(later - earlier for earlier, later in pairwise(self._commits)) < max(15, 3 * self._began)
 
     def slots(self) -> dict[int, int]:
         """The processes that are slots now, as the locks say that are held, with the machine of each."""
@@ -171,7 +172,7 @@ def test_a_copy_of_a_slot_by_speculation_does_nothing(begin: Begin):
         until(lambda: running.tasks() > SLOTS)
         running.commits(10)
         assert running.repeated == 0
-    assert running.longest < 15
+    running.check_never_stood_still()
     running.check()
 
 
@@ -209,7 +210,7 @@ def test_a_killed_slot_costs_one_attempt(begin: Begin, settings: dict[str, str])
         running.commits(10)
         assert killed not in running.slots()
     assert running.repeated <= 1, "none if the loss is noticed between two commits"
-    assert running.longest < 15
+    running.check_never_stood_still()
     running.check()
 
 
@@ -232,5 +233,5 @@ def test_a_user_who_cancels_all_jobs_costs_one_attempt(begin: Begin):
         running.spark.sparkContext.cancelAllJobs()
         running.commits(10)
     assert running.repeated <= 1
-    assert running.longest < 15
+    running.check_never_stood_still()
     running.check()
