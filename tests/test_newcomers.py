@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from penstock import StreamsBuilder
-from penstock.errors import PenstockError
+from penstock import Processor, StreamsBuilder
+from penstock.errors import PenstockError, ProcessingError
+from penstock.testing import TopologyTestDriver
 
 
 @dataclasses.dataclass
@@ -58,3 +59,54 @@ FIELDS = "Order has no field 'idd' (did you mean 'id'?); its fields are id, amou
 )
 def test_a_field_that_the_class_lacks_is_refused(build: Build, message: str) -> None:
     assert refusal(build) == message
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (
+            lambda b: orders(b).select("id"),
+            "'KStream' object has no attribute 'select'; map_values(...) makes new values; with a class: "
+            'map_values(Slim, id=col("id"), cents=col("amount") * 100)',
+        ),
+        (
+            lambda b: orders(b).group_by_key().sum("amount"),
+            "'KGroupedStream' object has no attribute 'sum'; aggregates have names: "
+            'aggregate(total=Sum("amount"), n=Count())',
+        ),
+        (
+            lambda b: orders(b).group_by_key().distinct(),
+            "'KGroupedStream' object has no attribute 'distinct'; windows come first: windowed_by(...).distinct(...)",
+        ),
+        (
+            lambda b: b.global_table("t", value=int).to_stream(),
+            "'GlobalKTable' object has no attribute 'to_stream'; a global table is only looked up, in "
+            "stream.join(table, joiner, key_selector=...); builder.table(topic) has to_stream",
+        ),
+        (
+            lambda b: orders(b).split().branch(lambda key, order: True).to("out"),
+            "'BranchedKStream' object has no attribute 'to'; end the branches first: default_branch(name) or "
+            "no_default_branch(), which returns the streams by name",
+        ),
+    ],
+)
+def test_a_name_of_spark_or_of_another_class_leads_to_the_right_one(build: Build, message: str) -> None:
+    assert refusal(build) == message
+
+
+class Returns(Processor[str, Order]):
+    def process(self, record: Any) -> Any:
+        return record
+
+
+@pytest.mark.parametrize("processor", [Returns, lambda record, context: record])
+def test_a_processor_that_returns_its_record_in_place_of_forwarding_it_is_told(processor: Any) -> None:
+    builder = StreamsBuilder()
+    orders(builder).process(processor).to("out")
+    driver = TopologyTestDriver(builder.build())
+    with pytest.raises(ProcessingError) as failed:
+        driver.pipe_input("in", "a", Order("x", 1))
+    assert str(failed.value).splitlines()[0] == (
+        "KSTREAM-PROCESSOR-0000000001 failed on the record at topic 'in', partition 0, offset 0: TypeError: the "
+        "function returned a Record, which goes nowhere; send it on with context.forward(record)"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event, Thread
@@ -271,6 +272,14 @@ def test_the_same_id_and_log_from_another_folder_is_refused_and_doubles_nothing(
         world.start(storage=elsewhere(world), machine="elsewhere")
     assert not elsewhere(world).root.exists()  # so that the right one can be brought there
     assert outcome(world) == undisturbed
+
+
+def test_a_checkpoint_that_was_removed_is_told_from_one_at_another_place(world: World):
+    fill(world)
+    world.run()
+    shutil.rmtree(world.storage.root)
+    with pytest.raises(ConfigError, match=r"one, new at the same place, .* To continue, put back the folder"):
+        world.start()
 
 
 def test_a_living_program_that_has_put_out_nothing_yet_keeps_its_claim(world: World):

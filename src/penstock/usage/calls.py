@@ -237,13 +237,15 @@ def wrong_results(results: Iterable[Any], iterated: bool = False) -> frozenset[t
 
 
 def refuse_result(result: Any, what: str = "the function", error: type[Exception] = TypeError) -> None:
-    """Raise an error for an object that must be awaited or iterated over where Penstock does neither."""
+    """Raise an error for an object that must be awaited, iterated over or forwarded where Penstock does neither."""
     if result is None:
         return
     why = why_result_unusable(type(result))
     if why:
         close(result)
         raise error(f"{what} returned {why}")
+    if hasattr(result, "with_value") and hasattr(result, "with_timestamp"):
+        raise error(f"{what} returned a Record, which goes nowhere; send it on with context.forward(record)")
 
 
 def close(result: Any) -> None:

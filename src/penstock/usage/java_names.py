@@ -102,6 +102,10 @@ _WAYS: dict[str, dict[str, str]] = {
         "to_stream": "this is a stream already",
         "union": "merge(other) puts two streams together",
         "where": "filter(predicate) keeps some records",
+        **dict.fromkeys(
+            ("select", "with_column", "with_columns"),
+            'map_values(...) makes new values; with a class: map_values(Slim, id=col("id"), cents=col("amount") * 100)',
+        ),
         "key_by": "select_key(...) gives records another key; group_by(...) groups by it",
         "distinct": "deduplicate_by_key(...) leaves repeated records out",
         **dict.fromkeys(("sink", "write", "write_to", "produce", "send"), "to(topic) writes records"),
@@ -141,7 +145,21 @@ _WAYS: dict[str, dict[str, str]] = {
     "KGroupedStream": {
         **dict.fromkeys(_OF_RESULTS, _TABLES_FIRST),
         **dict.fromkeys(("to_stream", "suppress", "map_values", "filter"), _UNGROUPED),
+        **dict.fromkeys(
+            ("sum", "min", "max", "mean", "avg", "first", "last", "agg"),
+            'aggregates have names: aggregate(total=Sum("amount"), n=Count())',
+        ),
+        **dict.fromkeys(("emit_strategy", "distinct"), "windows come first: windowed_by(...).{0}(...)"),
     },
+    "GlobalKTable": dict.fromkeys(
+        ("to_stream", "filter", "map_values", "group_by", "join"),
+        "a global table is only looked up, in stream.join(table, joiner, key_selector=...); builder.table(topic) has "
+        "{0}",
+    ),
+    "BranchedKStream": dict.fromkeys(
+        ("to", "filter", "map_values", "merge"),
+        "end the branches first: default_branch(name) or no_default_branch(), which returns the streams by name",
+    ),
     "TimeWindows": {
         **dict.fromkeys(("tumbling", "hopping"), _KINDS_OF_TIME_WINDOWS),
         "of_size": "{0} says the grace period, too: of_size_and_grace(size, grace) or of_size_with_no_grace(size)",

@@ -45,13 +45,18 @@ class Claims:
         """
         if claim is not None and claim.application != application and not self._is_over(claim, topology):
             assert self._storage is not None
+            here = _place(storage)
+            is_gone = here == claim.checkpoint
+            other = "new at the same place" if is_gone else here
+            there = f"start it where it was, or with checkpoint={claim.checkpoint!r}"
+            way = "put back the folder that was there" if is_gone else there
             raise ConfigError(
                 f"application {self._application_id!r} writes into the log {self._log.url} from the checkpoint "
-                f"{claim.checkpoint}; this start has another one, {_place(storage)}, and would process everything and "
-                "write all results a second time. To continue, start it where it was, or with "
-                f"checkpoint={claim.checkpoint!r} (or a copy of that folder). To process the topics again beside it, "
-                "give this program another application id. If that checkpoint is lost or no longer wanted, remove the "
-                f"topics it wrote into, or the file {self._storage.shown}/{self._name} to write all results again "
+                f"{claim.checkpoint}; this start has another one, {other}, and would process everything and "
+                f"write all results a second time. To continue, {way} (or a copy of that folder). To process the topics "
+                "again beside it, give this program another application id. If that checkpoint is lost or no longer "
+                f"wanted, remove the topics it wrote into, or the file {self._storage.shown}/{self._name} to write all "
+                "results again "
                 "after the present ones"
             )
 

@@ -9,11 +9,14 @@ from contextlib import contextmanager, suppress
 from os import dup
 from typing import Any
 
-import psycopg
-from psycopg.errors import CheckViolation, NotNullViolation
-
-from penstock.errors import PenstockError, SinkError
+from penstock.errors import ConfigError, PenstockError, SinkError
 from penstock.sinks.postgres.copy_text import copy_text
+
+try:
+    import psycopg
+    from psycopg.errors import CheckViolation, NotNullViolation
+except ModuleNotFoundError:
+    raise ConfigError("PostgresSink needs psycopg: pip install 'penstock-streams[postgres]'") from None
 
 BATCH, IS_DELETED = '"penstock_batch"', '"penstock deleted"'
 """The temporary table with the newest record of each key, and its column that marks deletions."""
