@@ -53,11 +53,10 @@ class Claims:
             raise ConfigError(
                 f"application {self._application_id!r} writes into the log {self._log.url} from the checkpoint "
                 f"{claim.checkpoint}; this start has another one, {other}, and would process everything and "
-                f"write all results a second time. To continue, {way} (or a copy of that folder). To process the topics "
-                "again beside it, give this program another application id. If that checkpoint is lost or no longer "
-                f"wanted, remove the topics it wrote into, or the file {self._storage.shown}/{self._name} to write all "
-                "results again "
-                "after the present ones"
+                f"write all results a second time. To continue, {way} (or a copy of that folder). To process the "
+                "topics again beside it, give this program another application id. If that checkpoint is lost or no "
+                f"longer wanted, remove the topics it wrote into, or the file {self._storage.shown}/{self._name} to "
+                "write all results again after the present ones"
             )
 
     def make(self, application: str, storage: Storage) -> None:
