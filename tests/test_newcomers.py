@@ -94,6 +94,16 @@ def test_a_name_of_spark_or_of_another_class_leads_to_the_right_one(build: Build
     assert refusal(build) == message
 
 
+def test_a_column_of_pyspark_is_told_from_one_of_penstock() -> None:
+    class Column:
+        """Stands for PySpark's, which needs a session."""
+
+    Column.__module__ = "pyspark.sql.classic.column"
+    assert refusal(lambda b: orders(b).filter(Column())).endswith(
+        "this is a column of PySpark; `from penstock import col` has those of Penstock"
+    )
+
+
 class Returns(Processor[str, Order]):
     def process(self, record: Any) -> Any:
         return record

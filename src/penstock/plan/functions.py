@@ -111,7 +111,7 @@ def user_function(
     where = caller()
     forms = _forms(parameters)
     if not callable(call):
-        hint = "" if hint.startswith(_ANOTHER) else hint
+        hint = _instead(call) or ("" if hint.startswith(_ANOTHER) else hint)
         raise TopologyError(
             f"{method} at {where} takes a function {forms}; got {show(call)} of type {type(call).__name__}; "
             f"{hint or _written(parameters[0])}"
@@ -152,6 +152,13 @@ def _forms(parameters: Sequence[tuple[str, ...]]) -> str:
     if parameters == ((),):
         return "without arguments"
     return "of " + " or ".join(f"({', '.join(names)})" for names in parameters)
+
+
+def _instead(given: Any) -> str:
+    """Return what to give in place of a column of PySpark; empty for anything else."""
+    if type(given).__name__ == "Column" and type(given).__module__.startswith("pyspark."):
+        return "this is a column of PySpark; `from penstock import col` has those of Penstock"
+    return ""
 
 
 def _written(names: tuple[str, ...]) -> str:

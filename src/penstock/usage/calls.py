@@ -166,8 +166,8 @@ def why_result_unusable(type_: type, iterated: bool = False) -> str:
         return "" if iterated else "a generator, which nobody runs; return a list, or a value"
     if type_ in (CoroutineType, AsyncGeneratorType) or hasattr(type_, "__await__") or hasattr(type_, "__anext__"):
         return (
-            f"an object to await, of type {type_.__name__}, and nobody awaits it; return asyncio.run(...) of it, or "
-            "use map_values_async"
+            f"an object to await, of type {type_.__name__}, and nobody awaits it; write await in front of it in an "
+            "async function, for map_values_async or filter_async, or return asyncio.run(...) of it"
         )
     if not iterated and (type_ in _LAZY or type_.__module__ == "itertools"):
         return f"an iterator, of type {type_.__name__}, whose work nobody asks for; return a list of it, or a value"
