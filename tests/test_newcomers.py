@@ -104,6 +104,17 @@ def test_a_column_of_pyspark_is_told_from_one_of_penstock() -> None:
     )
 
 
+def test_streams_with_keys_of_two_types_have_no_common_groups() -> None:
+    def build(builder: StreamsBuilder) -> None:
+        numbers = builder.stream("numbers", key=int, value=int).group_by_key()
+        orders(builder).group_by_key().cogroup(lambda key, order, n: n + 1).cogroup(numbers, lambda key, value, n: n)
+
+    assert refusal(build) == (
+        "cogroup at HERE: the streams have keys of type str and int, so equal keys are not equal bytes. Bring one to "
+        "the other's type with select_key"
+    )
+
+
 class Returns(Processor[str, Order]):
     def process(self, record: Any) -> Any:
         return record

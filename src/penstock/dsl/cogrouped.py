@@ -48,6 +48,11 @@ class CogroupedKStream(KafkaNames, Generic[K, R]):
             raise TopologyError(
                 f"cogroup at {caller()}: the grouped streams come from different builders; begin all with the same one"
             )
+        if self._groups and grouped._key != self._groups[0][0]._key:
+            raise TopologyError(
+                f"cogroup at {caller()}: the streams have keys of type {self._groups[0][0]._key.name} and "
+                f"{grouped._key.name}, so equal keys are not equal bytes. Bring one to the other's type with select_key"
+            )
         groups = dict(self._groups)
         groups[grouped] = aggregator_of(aggregator, "cogroup")
         return CogroupedKStream(tuple(groups.items()))
