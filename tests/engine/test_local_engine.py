@@ -162,6 +162,34 @@ def test_a_driver_that_is_killed_takes_its_slots_along_and_the_next_one_continue
     assert counted() == [("a", 6), ("b", 4), ("c", 2)]
 
 
+FORGETFUL = textwrap.dedent("""
+    import sys
+    sys.path.insert(0, {tests!r})
+    from engine.test_local_engine import counting
+    streams = counting().start("words", engine="local", slots=1)
+    {last}
+""")
+
+
+@pytest.mark.parametrize(
+    ("last", "warning"),
+    [
+        (
+            "",
+            "application 'words' ends, because the process that started it ends; it has processed 0 records. Call "
+            "streams.await_termination() at the end of the script, or process_all_available() and stop()\n",
+        ),
+        ("streams.stop()", ""),
+    ],
+    ids=["nothing waits for it", "it is stopped"],
+)
+def test_a_script_that_ends_with_its_program_at_work_is_told_what_is_missing(last: str, warning: str):
+    produce([], "words", value=str)
+    program = FORGETFUL.format(tests=str(Path(__file__).parents[1]), last=last)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr == warning
+
+
 def test_what_functions_print_comes_out_here(capsys: pytest.CaptureFixture[str]):
     fill(["x"])
     with counting(says="seen").start("words", engine="local") as streams:

@@ -73,3 +73,34 @@ def test_reducers_mergers_and_cogroups_are_checked_as_well():
 )
 def test_an_aggregator_that_may_return_something_is_taken(adder):
     grouped().aggregate(list, adder)
+
+
+def prints(key, value):
+    print(key, value)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (
+            lambda s: s.filter(prints),
+            "filter at .* the function prints at .* always returns None, so no record passes",
+        ),
+        (
+            lambda s: s.filter_not(prints),
+            "filter_not at .* always returns None, so every record passes",
+        ),
+        (
+            lambda s: s.to_table().filter(prints),
+            "filter at .* always returns None, so no record passes",
+        ),
+        (
+            lambda s: s.split().branch(prints),
+            "branch at .* always returns None, so it gets no record",
+        ),
+    ],
+    ids=["filter", "filter_not", "a filter of a table", "a branch"],
+)
+def test_a_predicate_without_return_is_refused_with_the_consequence(build, message):
+    with pytest.raises(TopologyError, match=f"{message}; it must return True or False"):
+        build(StreamsBuilder().stream("in"))

@@ -55,6 +55,32 @@ def test_each_line_of_json_is_a_record_as_it_stands_and_files_come_by_age(tmp_pa
     ]
 
 
+def test_keys_that_no_line_has_are_told_with_the_fields_there_are(
+    tmp_path: Path, lake: Path, caplog: pytest.LogCaptureFixture
+):
+    put(lake / "a.jsonl", lines({"customer": "ann", "n": 1}, {"customer": "bob", "n": 2}))
+    put(lake / "b.jsonl", lines({"n": 3}, {"custmer": "cy", "n": 4}))
+    brought_in(tmp_path, FileSource(lake, key="custmer"), value=dict)
+    assert [key for key, _ in found(tmp_path)] == [None, None, None, "cy"]
+    assert [one.partition("): ")[2] for one in caplog.messages if "key" in one] == [
+        "file 'a.jsonl': none of its first 2 lines has a key in the field 'custmer', "
+        "so these records have none. The first line has 'customer', 'n'"
+    ]
+
+
+def test_a_folder_in_which_no_file_has_a_known_ending_is_told_once(
+    tmp_path: Path, lake: Path, caplog: pytest.LogCaptureFixture
+):
+    put(lake / "a.txt", lines({"n": 1}))
+    with running(tmp_path, FileSource(lake, every="10 ms"), value=dict) as sources:
+        sources.process_sources()
+        put(lake / "b.txt", lines({"n": 2}))
+        sources.process_sources()
+    assert [one.partition("): ")[2] for one in caplog.messages if "ending" in one] == [
+        "no file has a known ending; one of them is 'a.txt'. Give format=, one of jsonl, csv, parquet, to read them all"
+    ]
+
+
 def test_files_that_appear_later_are_read_and_none_is_read_again(tmp_path: Path, lake: Path):
     put(lake / "1.json", lines({"n": 1}))
     with running(tmp_path, FileSource(lake, every="10 ms"), value=dict) as sources:

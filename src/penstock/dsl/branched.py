@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Generic, overload
 
 from penstock.dsl.functions import OfKeyValue
 from penstock.dsl.graph import K, V
-from penstock.dsl.stream import KEY_VALUE
+from penstock.dsl.predicates import branch_of
 from penstock.errors import ConfigError, TopologyError
 from penstock.messages import nearest
 from penstock.plan import names, nodes
-from penstock.plan.functions import UserFunction, caller, check_type, refuse_unusable, user_function
+from penstock.plan.functions import UserFunction, caller, check_type, refuse_unusable
 from penstock.plan.names import check_name, check_name_if_given
 from penstock.plan.options import Options, in_place_of, option, said_once
 from penstock.processor import RecordContext
@@ -133,7 +133,7 @@ class BranchedKStream(KafkaNames, Generic[K, V]):
         Instead of a name it may be given a ``Branched``, alone as in Kafka Streams or as ``branched=``.
         """
         given = _branched_of("branch", branched, name)
-        self._add(user_function(predicate, "branch", KEY_VALUE, context=True), given, len(self._node.predicates) + 1)
+        self._add(branch_of(predicate), given, len(self._node.predicates) + 1)
         return self
 
     def default_branch(

@@ -12,6 +12,7 @@ from penstock.dsl.graph import K2, V2, K, R, V
 from penstock.dsl.joins import WHERE_IT_WAS
 from penstock.dsl.kstream import KStream
 from penstock.dsl.materialized import Materialized, kept_as, kept_with_context, materialized_of
+from penstock.dsl.predicates import predicate_of
 from penstock.dsl.processors import store_names
 from penstock.dsl.repartitioned import Grouped, grouped_of
 from penstock.dsl.results import Annotated, annotated, key_type, value_type
@@ -65,7 +66,7 @@ class KTable(TableJoins[K, V]):
     def _filter(
         self, predicate: OfKeyValue[K, V, Any], negate: bool, given: Materialized | None, name: str | None
     ) -> KTable[K, V]:
-        function = user_function(predicate, "filter_not" if negate else "filter", KEY_VALUE, context=True)
+        function = predicate_of(predicate, negate)
         key, value, spec = self._spec(given, names.TABLE_FILTER, self._value, function)
         node = nodes.TableFilter(
             name=self._name(names.TABLE_FILTER, name),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 from penstock.dsl.expressions import mapper_of, said_of
 from penstock.dsl.functions import OfKeyValue
 from penstock.dsl.graph import K2, V2, K, R, V
+from penstock.dsl.predicates import predicate_of
 from penstock.dsl.printed import Printed
 from penstock.dsl.results import annotated, key_type, value_type
 from penstock.dsl.stream import KEY_VALUE, VALUE, Stream
@@ -78,11 +79,10 @@ class StatelessSteps(Stream[K, V]):
         return self._filter(predicate, True, name)
 
     def _filter(self, predicate: OfKeyValue[K, V, Any] | Expression, negate: bool, name: str | None) -> KStream[K, V]:
-        method = "filter_not" if negate else "filter"
         if isinstance(predicate, Expression):
-            function = evaluation(predicate, method, self._value, is_truth=True)
+            function = evaluation(predicate, "filter_not" if negate else "filter", self._value, is_truth=True)
         else:
-            function = user_function(predicate, method, KEY_VALUE, context=True)
+            function = predicate_of(predicate, negate)
         node = nodes.Filter(name=self._name(names.STREAM_FILTER, name), predicate=function, negate=negate, **self._at())
         return self._next(node)
 

@@ -29,6 +29,23 @@ def check_returns(function: UserFunction, method: str, what: str, initializer: A
     return function
 
 
+def check_predicate(function: UserFunction, method: str, otherwise: str) -> UserFunction:
+    """Return the function, unless it can only return None.
+
+    Args:
+        otherwise: the consequence for all records.
+
+    Raises:
+        TopologyError: it can only return None.
+    """
+    if _returns_none(function.call):
+        raise TopologyError(
+            f"{method} at {function.where}: the function {function.name} at {function.location()} always returns "
+            f"None, so {otherwise}; it must return True or False"
+        )
+    return function
+
+
 def _instructions(call: Any) -> list[dis.Instruction]:
     code = getattr(call, "__code__", None)
     if code is None or code.co_flags & _GENERATOR:

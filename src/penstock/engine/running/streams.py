@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -46,6 +48,8 @@ from penstock.state.standby_updates import StandbyUpdateListener
 from penstock.storage.opening import open_storage
 from penstock.usage.calls import refuse_result
 from penstock.values.durations import Duration, to_ms
+
+_log = logging.getLogger(__name__)
 
 
 class Streams(QueryableStreams):
@@ -114,10 +118,22 @@ class Streams(QueryableStreams):
             self._resources.append(answering(self._coordinator.opened.storage, self._live))
             self._loop.start()
             self._reports.begin()
+            atexit.register(self._warn_of_exit)
         except BaseException as error:
             self._life.ends(error if isinstance(error, PenstockError) else CommitError(str(error)))
             self._release()
             raise
+
+    def _warn_of_exit(self) -> None:
+        """Warn that the process ends while the application runs: nobody has waited for it."""
+        if self.is_active:
+            records = 0 if self._progress is None else self._progress.total_records
+            _log.warning(
+                "application %r ends, because the process that started it ends; it has processed %s records. Call "
+                "streams.await_termination() at the end of the script, or process_all_available() and stop()",
+                self.application_id,
+                f"{records:,}",
+            )
 
     # --- starting ------------------------------------------------------------------------------------------------
 
@@ -400,6 +416,7 @@ class Streams(QueryableStreams):
         with self._ending:
             if self._stopped:
                 return
+            atexit.unregister(self._warn_of_exit)
             self._children.stop_sources()
             self._loop.stop()
             self._stopped = True

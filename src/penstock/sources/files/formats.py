@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,6 +14,7 @@ from penstock.sources.cells import keys_in_lines, keys_of_column
 from penstock.sources.files.csv_rows import Csv
 from penstock.sources.files.rows import BLOCK, Rows, Wanted, column_of
 from penstock.sources.files.texts import UTF_8, Utf8
+from penstock.values.decoding import from_json
 
 _LONGEST_LINE = 256 << 20
 _MARK = b"\xef\xbb\xbf"
@@ -58,6 +60,7 @@ class JsonLines(Rows):
 
     def _begin(self) -> None:
         self._rest = b""
+        self._has_begun = self._at > 0
         if not self._is_packed and self._wanted.encoding == UTF_8:
             self._file.seek(self._at)
             return
@@ -73,13 +76,20 @@ class JsonLines(Rows):
             self._at += size
             lines = _lines_of(text)
             if len(lines):
-                keys = (
-                    {}
-                    if self._wanted.key is None
-                    else {"key": keys_in_lines(lines, self._wanted.key, self._wanted.types[0])}
-                )
+                keys = {} if self._wanted.key is None else {"key": self._keys_in(lines, self._wanted.key)}
                 return pa.table({**keys, "value": lines}), self._at
         return None
+
+    def _keys_in(self, lines: Any, field: str) -> Any:
+        """Return the keys of lines; warn if none of the first ones has one."""
+        keys = keys_in_lines(lines, field, self._wanted.types[0])
+        if not self._has_begun and keys.null_count == len(keys):
+            self._wanted.warn(
+                f"{self._wanted.where}: none of its first {len(keys):,} lines has a key in the field {field!r}, so "
+                f"these records have none. The first line has {_fields_of(lines[0].as_py())}"
+            )
+        self._has_begun = True
+        return keys
 
     def _whole_lines(self) -> bytes:
         """Return some whole lines; none at the end of the file."""
@@ -96,6 +106,18 @@ class JsonLines(Rows):
         end = block.rindex(b"\n") + 1
         self._rest = block[end:]
         return block[:end]
+
+
+def _fields_of(line: bytes) -> str:
+    """Return the names of a line's fields.
+
+    >>> _fields_of(b'{"id": 7, "at": 3}'), _fields_of(b"7")
+    ("'id', 'at'", 'no fields')
+    """
+    try:
+        return ", ".join(map(repr, from_json(line, dict[str, msgspec.Raw]))) or "no fields"
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return "no fields"
 
 
 def _size_of(block: bytes, most: int) -> int:

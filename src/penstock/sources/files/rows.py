@@ -28,6 +28,7 @@ class Wanted:
         columns: the columns of CSV without a first row of names.
         where: names the file in messages.
         encoding: that of JSON lines and CSV.
+        warn: tells the user what may be a mistake.
     """
 
     key: str | None
@@ -36,6 +37,7 @@ class Wanted:
     columns: tuple[str, ...] | None
     where: str
     encoding: str = UTF_8
+    warn: Callable[[str], None] = lambda said: None
 
     def refused(self, why: object) -> SourceError:
         """Return the error for a file that cannot be read."""

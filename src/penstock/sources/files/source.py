@@ -130,6 +130,8 @@ class _Reader(SourceReader):
         """An offset, and the place behind it where nothing is in between."""
         self._tag = ""
         """That of the open file."""
+        self._left_alone: str | None = ""
+        """A file with an unknown ending; None once the user has been told."""
 
     def read(self, offset: Any, most: int) -> SourceBatch | None:
         begin = _At() if offset is None else converted(offset, _At)
@@ -153,10 +155,20 @@ class _Reader(SourceReader):
         if at.file < len(files):
             return files[at.file], at
         new = self._journal.find(at.list + 1, self._source.place, self._is_meant)
-        return None if new is None else (new[0], _At(at.list + 1))
+        if new is not None:
+            return new[0], _At(at.list + 1)
+        if self._left_alone and not at.list:
+            self._context.warn(
+                f"no file has a known ending; one of them is {self._left_alone!r}. Give format=, one of "
+                f"{', '.join(FORMATS)}, to read them all"
+            )
+            self._left_alone = None
+        return None
 
     def _is_meant(self, file: Listed) -> bool:
         if self._source.format is None and format_of(file.name) is None:
+            if self._left_alone == "":
+                self._left_alone = file.name
             return False
         return not self._source.min_age_ms or file.at <= wall_clock_ms() - self._source.min_age_ms
 
@@ -192,6 +204,7 @@ class _Reader(SourceReader):
             self._source.columns,
             f"file {file.name!r}",
             self._source.encoding,
+            self._context.warn,
         )
         format_ = self._source.format or format_of(file.name)
         assert format_ is not None
