@@ -1,13 +1,23 @@
-"""A hook of mkdocs: the pages outside docs/, the sources that pages lead to, and the links to both."""
+"""Build the documentation as a site: the pages of docs/, those outside of it, and the sources that pages lead to.
+
+.venv/bin/python scripts/site_pages.py FOLDER
+
+Zensical reads one folder of pages and a configuration. This script makes both in a temporary folder, with links of the
+repository turned into links of the site.
+"""
 
 from __future__ import annotations
 
 import posixpath
 import re
+import shutil
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
-from mkdocs.structure.files import File, Files
+import yaml
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
@@ -21,46 +31,64 @@ PAGES = {
 }
 """Pages that lie elsewhere in the repository than in the site: the README is the front page."""
 ORIGINS = {page: path for path, page in PAGES.items()}
-BOOSTS = {"decisions": 0.3, "reference": 2, "tutorial": 1.5}
-"""How much the search prefers the pages of a folder."""
 LINK = re.compile(r"\[([^\]]*)\]\(([^)#:\s]+)((?:#[^)]*)?)\)")
 
 
-def on_config(config: Any) -> Any:
-    """Every decision stands in the nav, by its number."""
-    [decisions] = [entry["Decisions"] for entry in config.nav if "Decisions" in entry]
+def build(site: Path) -> int:
+    """Build the site into a folder. Return the exit code, which is not 0 if a link leads nowhere."""
+    with tempfile.TemporaryDirectory(prefix="penstock-site-") as folder:
+        staged = Path(folder)
+        write_pages(staged / "docs")
+        config = staged / "mkdocs.yml"
+        config.write_text(yaml.safe_dump(configured(), sort_keys=False), encoding="utf-8")
+        command = [sys.executable, "-m", "zensical", "build", "--strict", "--config-file", str(config)]
+        code = subprocess.run(command, cwd=staged).returncode
+        if code == 0:
+            shutil.rmtree(site, ignore_errors=True)
+            shutil.move(staged / "site", site)
+        return code
+
+
+def configured() -> dict[str, Any]:
+    """Return the configuration with absolute paths, and with every decision in the nav, by its number."""
+    config: dict[str, Any] = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    [decisions] = [entry["Decisions"] for entry in config["nav"] if "Decisions" in entry]
     decisions += [f"decisions/{path.name}" for path in sorted((ROOT / "docs" / "decisions").glob("0*.md"))]
+    [strings] = [one["mkdocstrings"] for one in config["plugins"] if "mkdocstrings" in one]
+    python = strings["handlers"]["python"]
+    python["paths"] = [str(ROOT / path) for path in python["paths"]]
+    options = python["options"]
+    options["extensions"] = [str(ROOT / path) for path in options["extensions"]]
     return config
 
 
-def on_files(files: Files, config: Any) -> Files:
-    """Bring in the pages outside docs/, and each source that a page leads to."""
-    docs_readme = files.get_file_from_path("README.md")
-    if docs_readme is not None:
-        files.remove(docs_readme)
-    for path, page in PAGES.items():
-        files.append(File.generated(config, page, content=(ROOT / path).read_text(encoding="utf-8")))
+def write_pages(folder: Path) -> None:
+    """Write the pages and files of the site into a folder."""
+    pages = {page: (ROOT / path).read_text(encoding="utf-8") for path, page in PAGES.items()}
+    for path in (ROOT / "docs").rglob("*"):
+        name = path.relative_to(ROOT / "docs").as_posix()
+        if path.suffix == ".md":
+            pages.setdefault(name, path.read_text(encoding="utf-8"))  # the front page is the README of the repository
+        elif path.is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, folder / name)
     sources = {
         target
-        for file in files.documentation_pages()
-        for _, link, _ in LINK.findall(file.content_string)
-        if (target := _target(file.src_uri, link)) is not None and _is_source(target)
+        for page, text in pages.items()
+        for _, link, _ in LINK.findall(text)
+        if (target := _target(page, link)) is not None and _is_source(target)
     }
-    for source in sorted(sources):
-        files.append(File.generated(config, _page_of(source), content=_shown(source)))
-    return files
+    shown = {page: _relinked_page(page, text) for page, text in pages.items()}
+    shown |= {_page_of(source): _shown(source) for source in sources}
+    for page, text in shown.items():
+        (folder / page).parent.mkdir(parents=True, exist_ok=True)
+        (folder / page).write_text(text, encoding="utf-8")
 
 
-def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+def _relinked_page(page: str, text: str) -> str:
     """Links within the repository become links within the site; a folder without a page is no link."""
-    uri = page.file.src_uri
-    if uri.startswith("source/"):
-        return markdown
-    if uri == "README.md":
-        page.meta["hide"] = ["navigation"]
-    if (folder := posixpath.dirname(uri)) in BOOSTS:
-        page.meta["search"] = {"boost": BOOSTS[folder]}
-    return LINK.sub(lambda link: _relinked(uri, link), markdown)
+    head = "---\nhide: [navigation]\n---\n" if page == "README.md" else ""
+    return head + LINK.sub(lambda link: _relinked(page, link), text)
 
 
 def _relinked(uri: str, link: re.Match[str]) -> str:
@@ -101,3 +129,9 @@ def _shown(path: str) -> str:
     text = (ROOT / path).read_text(encoding="utf-8")
     body = text if path.endswith(".md") else f"# {path}\n\n~~~~{Path(path).suffix[1:]}\n{text}\n~~~~\n"
     return f"---\nsearch:\n  exclude: true\n---\n{body}"
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        raise SystemExit(__doc__)
+    sys.exit(build(Path(sys.argv[1])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shutil
 import subprocess
@@ -16,12 +17,14 @@ import pytest
 from support.browser import Browser, chromium
 
 ROOT = Path(__file__).parents[1]
+BUILD = ROOT / "scripts" / "site_pages.py"
+NAV = "\nnav:\n"
 CONFIG = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
 
 
 def test_the_nav_names_every_page():
-    """Decisions with numbers are added by a hook; the strict build fails for one that is missing."""
-    named = re.findall(r"[\w/.-]+\.md$", CONFIG.partition("\nnav:\n")[2], re.MULTILINE)
+    """``scripts/site_pages.py`` adds the decisions with numbers."""
+    named = re.findall(r"[\w/.-]+\.md$", CONFIG.partition(NAV)[2], re.MULTILINE)
     pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
     pages = {page for page in pages if not page.startswith("decisions/0")}
     brought_in = {"documentation.md", "figures.md", "changelog.md", "architecture.md", "contributing.md", "security.md"}
@@ -31,11 +34,9 @@ def test_the_nav_names_every_page():
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built."""
-    pytest.importorskip("mkdocs", reason="comes with penstock-streams[docs]")
+    pytest.importorskip("zensical", reason="comes with penstock-streams[docs]")
     folder = tmp_path_factory.mktemp("docs") / "site"
-    # not --quiet: it has mkdocs drop the warnings that --strict counts, and a broken link passes
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
-    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    built = subprocess.run([sys.executable, str(BUILD), str(folder)], capture_output=True, text=True)
     assert built.returncode == 0, built.stdout + built.stderr
     return folder
 
@@ -48,6 +49,38 @@ def test_the_site_is_built_and_takes_nothing_from_elsewhere(site: Path):
     assert {found for text in pages.values() for found in re.findall(taken, text)} == set()
     assert 'href="source/examples/flights/topology.py.html"' in pages[site / "examples.html"]
     assert 'id="penstock.KStream.filter"' in pages[site / "reference" / "streams.html"]
+    assert len(list((site / "decisions").glob("0*.html"))) == len(list((ROOT / "docs" / "decisions").glob("0*.md")))
+    missing = [
+        f"{page.relative_to(site)}: {picture}"
+        for page, text in pages.items()
+        for picture in re.findall(r"<img\b[^>]*\bsrc=\"?([^\" >]+)", text)
+        if not picture.startswith("data:") and not (page.parent / picture).exists()
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("link", "is_found"), [("more.md#here", True), ("more.md#nowhere", False), ("none.md", False)], ids=str
+)
+def test_a_link_that_leads_nowhere_fails_the_build(
+    link: str, is_found: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    pytest.importorskip("zensical", reason="comes with penstock-streams[docs]")
+    monkeypatch.syspath_prepend(BUILD.parent)
+    pages = importlib.import_module("site_pages")
+    files = {
+        "mkdocs.yml": f"{CONFIG.partition(NAV)[0]}\nnav: [Home: README.md, Decisions: []]\n",
+        "README.md": f"# Home\n\n[A link]({link.replace('more', 'docs/more')})\n",
+        "docs/more.md": "# More\n\n## Here\n",
+        "scripts/reference.py": (BUILD.parent / "reference.py").read_text(encoding="utf-8"),
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.setattr(pages, "ROOT", tmp_path)
+    monkeypatch.setattr(pages, "PAGES", {"README.md": "README.md"})
+    monkeypatch.setattr(pages, "ORIGINS", {"README.md": "README.md"})
+    assert (pages.build(tmp_path / "site") == 0) is is_found
 
 
 @pytest.mark.slow
@@ -55,13 +88,13 @@ def test_the_site_is_built_and_takes_nothing_from_elsewhere(site: Path):
 def test_the_site_can_be_searched_from_its_folder(site: Path):
     with Browser() as browser:
         browser.open((site / "index.html").as_uri())
-        browser.click("[data-md-toggle=search]")
-        browser.wait("document.querySelector('.md-search-result__meta').innerText.startsWith('Type')")
-        browser.value(
-            "(input => {input.value = 'session windows'; input.dispatchEvent(new KeyboardEvent('keyup'))})"
-            "(document.querySelector('.md-search__input'))"
-        )
-        browser.wait("document.querySelectorAll('.md-search-result__item').length > 2")
+        browser.wait("!!document.querySelector('.md-search__button')")
+        browser.click(".md-search__button")
+        search = "[...document.querySelectorAll('div')].find(one => one.shadowRoot?.querySelector('input'))?.shadowRoot"
+        browser.wait(f"!!{search}", "the search")
+        typed = "(input => {input.value = 'session windows'; input.dispatchEvent(new Event('input', {bubbles: true}))})"
+        browser.value(f"{typed}({search}.querySelector('input'))")
+        browser.wait(f"{search}.querySelectorAll('a').length > 2", "what it finds")
         assert browser.complaints() == []
 
 

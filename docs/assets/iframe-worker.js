@@ -1,5 +1,5 @@
 /* Search without a server: browsers start no workers from files, so from a folder the search runs in a hidden frame.
-   The name of this file tells the theme's offline plug-in that the part it would fetch is here already. */
+   Zensical loads this file first, as mkdocs.yml lists it among the polyfills. */
 if (location.protocol === "file:") {
   window.Worker = class extends EventTarget {
     constructor(url) {
@@ -16,7 +16,9 @@ if (location.protocol === "file:") {
       this.ready = new Promise(done => this.frame.contentWindow.addEventListener("load", done));
       window.addEventListener("message", event => {
         if (event.source !== this.frame.contentWindow) return;
-        this.dispatchEvent(new MessageEvent("message", { data: event.data }));
+        const message = new MessageEvent("message", { data: event.data });
+        this.dispatchEvent(message);
+        this.onmessage?.(message);
       });
     }
 
