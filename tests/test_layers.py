@@ -111,8 +111,7 @@ DOORS_FOR_TYPES = {
 """Imports for types alone that go upwards, and why."""
 
 _STREAMS_AND_TABLES = (
-    "awaited branched cogrouped deduplicate grouped joins kstream ktable stateless stream stream_joins stream_stream "
-    "stream_table table_joins windowed"
+    "awaited branched cogrouped deduplicate grouped kstream ktable stateless stream stream_joins table_joins windowed"
 )
 KNOWN_CYCLES = [{f"dsl.{name}" for name in _STREAMS_AND_TABLES.split()}]
 """Modules that import each other, for types: streams give tables, and tables give streams."""

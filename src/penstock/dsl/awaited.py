@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, overload
 
+from penstock.dsl.functions import KEY_VALUE, VALUE
 from penstock.dsl.graph import K, R, V
 from penstock.dsl.results import annotated, value_type
-from penstock.dsl.stream import KEY_VALUE, VALUE, Stream
+from penstock.dsl.stream import Stream
 from penstock.plan import names, nodes
 from penstock.plan.awaiting import Awaiting, awaiting
 from penstock.plan.functions import UserFunction, user_function

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.dsl.deduplicated import Deduplicated
+from penstock.dsl.functions import KEY_VALUE
 from penstock.dsl.graph import Handle
 from penstock.dsl.results import said_type
-from penstock.dsl.stream import KEY_VALUE, repartition_node
+from penstock.dsl.stream import repartition_node
 from penstock.errors import ConfigError
 from penstock.plan import names, nodes
 from penstock.plan.aggregates.reading import field_type

@@ -7,6 +7,10 @@ from collections.abc import Callable
 from penstock.dsl.graph import K, R, V
 from penstock.processor import RecordContext
 
+KEY_VALUE = ("key", "value")
+VALUE = ("value",)
+"""The parameters of functions."""
+
 OfKeyValue = Callable[[K, V], R] | Callable[[K, V, RecordContext], R]
 """A function of (key, value), or of (key, value, context)."""
 Reducer = Callable[[V, V], V] | Callable[[V, V, RecordContext], V]

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from inspect import isfunction
 from typing import Any
 
+from penstock.dsl.functions import KEY_VALUE, VALUE
 from penstock.dsl.graph import Graph, Handle
 from penstock.dsl.materialized import Materialized, kept_with_context
 from penstock.dsl.results import joined_type, said_type
-from penstock.dsl.stream import KEY_VALUE, VALUE
 from penstock.errors import TopologyError
 from penstock.plan import names, nodes
 from penstock.plan.functions import UserFunction, caller, user_function

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from penstock.dsl.dataframes import TABLE_MODES, Asked, add_table_sink
-from penstock.dsl.functions import OfKeyValue
+from penstock.dsl.functions import KEY_VALUE, VALUE, OfKeyValue
 from penstock.dsl.graph import K2, V2, K, R, V
 from penstock.dsl.joins import WHERE_IT_WAS
 from penstock.dsl.kstream import KStream
@@ -17,7 +17,6 @@ from penstock.dsl.processors import store_names
 from penstock.dsl.repartitioned import Grouped, grouped_of
 from penstock.dsl.results import Annotated, annotated, key_type, value_type
 from penstock.dsl.sinks import KEEP, MAX_BEHIND, RETRY_FOR, Limits, Wanted, add_sink
-from penstock.dsl.stream import KEY_VALUE, VALUE
 from penstock.dsl.suppressed import Suppressed
 from penstock.dsl.table_joins import TableJoins
 from penstock.errors import ConfigError, TopologyError

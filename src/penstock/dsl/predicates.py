@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.dsl.stream import KEY_VALUE
+from penstock.dsl.functions import KEY_VALUE
 from penstock.plan.functions import UserFunction, user_function
 from penstock.plan.returns import check_predicate
 

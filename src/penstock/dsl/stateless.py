@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
 from penstock.dsl.expressions import mapper_of, said_of
-from penstock.dsl.functions import OfKeyValue
+from penstock.dsl.functions import KEY_VALUE, VALUE, OfKeyValue
 from penstock.dsl.graph import K2, V2, K, R, V
 from penstock.dsl.predicates import predicate_of
 from penstock.dsl.printed import Printed
 from penstock.dsl.results import annotated, key_type, value_type
-from penstock.dsl.stream import KEY_VALUE, VALUE, Stream
+from penstock.dsl.stream import Stream
 from penstock.plan import names, nodes
 from penstock.plan.expressions.expression import Expression
 from penstock.plan.expressions.typed import evaluation

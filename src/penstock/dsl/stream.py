@@ -14,9 +14,6 @@ from penstock.usage.java_names import KafkaNames
 if TYPE_CHECKING:
     from penstock.dsl.kstream import KStream
 
-KEY_VALUE = ("key", "value")
-VALUE = ("value",)
-
 
 class Stream(KafkaNames, Generic[K, V]):
     """A stream, as its steps see it; users have a ``KStream``."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.dsl.functions import KEY_VALUE
 from penstock.dsl.graph import Handle, StreamHandle
 from penstock.dsl.joined import TableOptions
 from penstock.dsl.joins import GLOBAL_JOINER, JOINER, METHODS, check_sides
@@ -86,8 +87,6 @@ def join_global_table(
     options: TableOptions,
 ) -> Handle:
     """Join each record of a stream with the global table's value for a key that a function computes."""
-    from penstock.dsl.stream import KEY_VALUE
-
     graph, method = stream.graph, METHODS[kind]
     joined = options.as_joined(method, name)
     if joined.grace_period_ms is not None:
