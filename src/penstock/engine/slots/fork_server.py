@@ -96,17 +96,15 @@ class _Server:
         driver = self._driver.fileno()
         while True:
             ready, _, _ = select.select([driver, self._wakes], [], [])
-            if self._wakes in ready:
-                os.read(self._wakes, 4096)
-                self._tell_ended()
-            if driver in ready:
-                try:
-                    order = _ORDERS.decode(self._driver.recv_bytes())
-                    slot = self._carry_out(order)
-                except (EOFError, OSError):
-                    return None
-                if slot is not None:
-                    return slot
+            try:
+                if self._wakes in ready:
+                    os.read(self._wakes, 4096)
+                    self._tell_ended()
+                slot = self._carry_out(_ORDERS.decode(self._driver.recv_bytes())) if driver in ready else None
+            except (EOFError, OSError):  # the driver has ended
+                return None
+            if slot is not None:
+                return slot
 
     def _carry_out(self, order: Fork | Kill) -> _Slot | None:
         if isinstance(order, Kill):
