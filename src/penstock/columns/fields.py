@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from penstock.arrays import Binary, BoolArray, IntArray, nulls
 from penstock.columns.column import BytesColumn, Column
+from penstock.columns.json_objects import written
 from penstock.columns.part import AnyPart, TextPart, joined, masks
 from penstock.serdes.arrow_types import arrow_type
 from penstock.serdes.json import JsonSerde
-from penstock.serdes.json_objects import written
 
 _WITHOUT_FLOATS = frozenset((str, bytes, int, bool, type(None)))
 
