@@ -38,7 +38,7 @@ def join(
         data: the values of all columns, column by column: texts one behind the other, or lines.
         place: where each column begins in ``data``. The function changes it.
         text: the row of ``lengths`` that has how long the texts of a column are; -1 for a column of lines.
-        constants: what stands before each field and behind the last one; ``ends`` has where each begins, and the end.
+        constants: the text before each field and behind the last one; ``ends`` has where each begins, and the end.
         found: room for all objects; ``offsets`` gets where each ends, and has 0 in front.
     """
     end = 0

@@ -30,7 +30,7 @@ def written(names: list[str], columns: list[Any]) -> Binary | None:
     """
     count = len(columns[0])
     constants: list[bytes] = []
-    """What stands before each value, and behind the last one."""
+    """The text before each value, and behind the last one."""
     values: list[Any] = []
     before = b"{"
     for name, column in zip(names, columns, strict=True):
