@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import msgspec
 
 from penstock.serdes.json import JsonSerde
+from penstock.serdes.json_flat import flat_fields
 
 Fields = tuple[tuple[str, Any], ...]
 """Names and types."""
@@ -24,6 +25,10 @@ class StructSerde(JsonSerde):
     def __init__(self, fields: Fields):
         self.fields = fields
         super().__init__(struct_of(fields))
+
+    @cached_property
+    def is_flat(self) -> bool:
+        return flat_fields(self.type) is not None
 
     def __reduce__(self) -> Any:
         return StructSerde, (self.fields,)

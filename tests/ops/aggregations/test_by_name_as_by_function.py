@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from penstock import Count, First, Last, Max, Mean, Min, NamedAggregate, StreamsBuilder, Sum, TimeWindows
+from penstock.columns import scanned
 from penstock.columns.part import Part
 from penstock.ops.core.named_columns import objects
 from penstock.ops.core.named_fold import _behind
@@ -30,10 +31,16 @@ class Reading(msgspec.Struct):
     text: str | None
 
 
+@pytest.fixture(autouse=True, params=["as columns", "as objects"])
+def stored_aggregates_are_read(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scanned, "worth", 0)
+    monkeypatch.setattr(scanned, "_HAS_NUMBA", request.param == "as columns")
+
+
 @pytest.mark.parametrize("stored", [[1.5, None], ["d", None], [2**70, 3], [True, None], [4, None]])
 def test_stored_values_stay_as_they_are_before_new_ones_of_another_kind(stored: list[Any]):
     for new in (Part(np.array([2, 7]), np.array([True, False])), Part(np.array([0.5, 2.0]))):
-        found = _behind(objects(stored), new).listed()
+        found = _behind(Part(objects(stored)), new).listed()
         assert [(type(one), one) for one in found] == [(type(one), one) for one in [*stored, *new.listed()]]
 
 

@@ -18,8 +18,9 @@ from penstock.columns.column import BytesColumn, Column
 from penstock.columns.fields import FieldsColumn
 from penstock.columns.part import Part
 from penstock.ops.core.groups import Groups
-from penstock.ops.core.named_columns import EXACT, Given, both, objects, summed
+from penstock.ops.core.named_columns import EXACT, Given, both, objects, summed, whole
 from penstock.ops.core.named_fold import NamedColumns
+from penstock.ops.core.named_kept import Kept
 from penstock.ops.core.unfit import Unfit
 from penstock.plan.aggregates.folding import Averaging, Counting, Folding, Summing
 from penstock.plan.aggregates.reading import Reading
@@ -54,15 +55,15 @@ class _Input:
     steps: _Steps
     restart: BoolArray
 
-    def running(self, values: IntArray, base: list[Any]) -> IntArray:
+    def running(self, values: IntArray, base: Part) -> IntArray:
         """Return the sums of numbers so far."""
         parts, first = _cut(self.given.groups, self.restart)
         before = np.zeros(len(parts), np.int64)
-        before[first] = [one or 0 for one in base]
+        before[first] = whole(base)
         result: IntArray = before[parts.group] + parts.running_sum(values)
         return result
 
-    def total(self, folding: Folding, base: list[Any], count: IntArray) -> NDArray[Any]:
+    def total(self, folding: Folding, base: Part, count: IntArray) -> NDArray[Any]:
         """Return the sums of the values so far, which begin again when no number is left."""
         before, values = both(folding, self.given, base)
         if values.values.dtype == np.float64 and not np.isfinite(values.values).all():
@@ -80,15 +81,15 @@ def fold_changes(
     """Return the aggregates after and before each change, in processing order; None if they go one by one."""
     if not all(type(one) in changed.registry for one in together.foldings):
         return None
-    kept = columns.serde.decode_all(before.data)
+    kept = Kept.of_data(before.data, columns.serde)
     try:
-        steps = _steps_of(groups, kept, gone, added)
+        have = whole(kept.part(ROWS))
+        steps = _steps_of(groups, have, gone, added)
         parts = _parts(columns, together, steps, kept, _Values(groups, steps, keys, gone, added))
     except KeyboardInterrupt:
         raise
     except BaseException:  # of a user's function, too: one by one shows which change fails
         return None
-    have = np.array([0 if one is None else getattr(one, ROWS) for one in kept], np.int64)
     rows = np.concatenate([have, steps.rows])
     until = np.searchsorted(steps.row, np.arange(len(groups.order)), side="right")
     since = np.searchsorted(steps.row, np.arange(len(groups.order)), side="left")
@@ -102,7 +103,7 @@ def fold_changes(
     return column(until), column(since)
 
 
-def _steps_of(groups: Groups, kept: list[Any], gone: Column, added: Column) -> _Steps:
+def _steps_of(groups: Groups, have: IntArray, gone: Column, added: Column) -> _Steps:
     """Return the steps of changes.
 
     Raises:
@@ -114,7 +115,6 @@ def _steps_of(groups: Groups, kept: list[Any], gone: Column, added: Column) -> _
     of = groups.group[row]
     is_first = np.diff(of, prepend=-1) != 0
     own = Groups(of[is_first], np.arange(len(of)), np.flatnonzero(is_first), np.cumsum(is_first) - 1)
-    have = np.array([0 if one is None else getattr(one, ROWS) for one in kept], np.int64)
     rows = have[of] + own.running_sum(np.where(is_add, 1, -1))
     if (rows < 0).any():
         raise Unfit
@@ -148,15 +148,14 @@ class _Values:
         return [every[row] for row in rows.tolist()]
 
 
-def _parts(columns: NamedColumns, together: Together, steps: _Steps, kept: list[Any], values: _Values) -> list[Part]:
+def _parts(columns: NamedColumns, together: Together, steps: _Steps, kept: Kept, values: _Values) -> list[Part]:
     """Return the fields after each step."""
-    before = [kept[group] for group in steps.of.tolist()]
-    existed = np.array([one is not None for one in before], np.bool_)
+    before = kept.take(steps.of)
     found: dict[str, Part] = {ROWS: Part(steps.rows)}
     for names, reading, folding in columns.each():
-        base = [[None if one is None else getattr(one, name) for one in before] for name in names]
+        base = [before.part(name) for name in names]
         trusted = values.trusted and reading.function is None
-        given = Given(steps.groups, existed, base, partial(values.read, reading), None, trusted)
+        given = Given(steps.groups, before.existed, base, partial(values.read, reading), None, trusted)
         found |= zip(names, changed(folding, _Input(given, steps, _behind(steps.rows == 0))), strict=True)
     return [found[name] for name, _ in together.fields]
 
@@ -192,7 +191,7 @@ def _(folding: Averaging, one: _Input) -> tuple[Part, ...]:
     return Part(total / np.maximum(count, 1), count > 0), Part(total, count > 0), Part(count)
 
 
-def _numbers_there(one: _Input, base: list[Any]) -> IntArray:
+def _numbers_there(one: _Input, base: Part) -> IntArray:
     """Return how many numbers there are after each step."""
     count = one.running(one.steps.sign * one.given.there, base)
     if (count < 0).any():

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.arrays import BoolArray
+from penstock.arrays import BoolArray, IntArray
 from penstock.columns.part import Part
 from penstock.ops.core.groups import Groups
 from penstock.ops.core.running import running
@@ -35,8 +35,8 @@ class Given:
     groups: Groups
     existed: BoolArray
     """Whether each group had an aggregate."""
-    base: list[list[Any]]
-    """The cells of each group before the rows, by cell; None where there was none."""
+    base: list[Part]
+    """The cells of each group before the rows, by cell; without a value where there was none."""
     read: Callable[[], list[Any]]
     """Returns the value of each row, in the order of the rows."""
     numbers: Part | None
@@ -51,9 +51,7 @@ class Given:
     @property
     def kinds(self) -> set[type]:
         """The types of the values, without None."""
-        if self.numbers is not None:
-            return {float if self.numbers.values.dtype == np.float64 else int}
-        return set(map(type, self.values)) - {NoneType}
+        return kinds_of(Part(objects(self.values)) if self.numbers is None else self.numbers)
 
     @property
     def there(self) -> BoolArray:
@@ -80,11 +78,8 @@ def is_computed(folding: Folding) -> bool:
 
 @computed.register
 def _(folding: Counting, given: Given) -> tuple[Part, ...]:
-    base = np.array([one or 0 for one in given.base[0]], np.int64)
-    if folding.every:
-        return (Part(base[given.groups.group] + given.groups.running_count()),)
-    there = given.there.astype(np.int64)[given.groups.order]
-    return (Part(base[given.groups.group] + given.groups.running_sum(there)),)
+    there = None if folding.every else given.there[given.groups.order]
+    return (Part(_counted(given.groups, given.base[0], there)),)
 
 
 @computed.register
@@ -97,8 +92,7 @@ def _(folding: Summing, given: Given) -> tuple[Part, ...]:
 def _(folding: Averaging, given: Given) -> tuple[Part, ...]:
     base, values = both(folding, given, given.base[1])
     total = summed(given.groups, base, values)
-    before = np.array([one or 0 for one in given.base[2]], np.int64)
-    count = before[given.groups.group] + given.groups.running_sum(_there(values).astype(np.int64))
+    count = _counted(given.groups, given.base[2], values.present)
     if total.values.dtype == np.int64 and len(count) and np.abs(total.values).max() >= EXACT:
         raise Unfit
     with np.errstate(all="ignore"):
@@ -108,7 +102,7 @@ def _(folding: Averaging, given: Given) -> tuple[Part, ...]:
 
 @computed.register
 def _(folding: Choosing, given: Given) -> tuple[Part, ...]:
-    kinds = given.kinds | (set(map(type, given.base[0])) - {NoneType})
+    kinds = given.kinds | kinds_of(given.base[0])
     if kinds & {str, date}:
         return (_chosen_of_ranks(folding, given, kinds),)
     base, values = both(folding, given, given.base[0])
@@ -125,14 +119,14 @@ def _(folding: Keeping, given: Given) -> tuple[Part, ...]:
     values = objects(given.values)[groups.order]
     if folding.last:
         return (Part(values),)
-    first = np.where(given.existed, objects(given.base[0]), values[groups.starts])
+    first = np.where(given.existed, objects(given.base[0].listed()), values[groups.starts])
     return (Part(first[groups.group]),)
 
 
 @computed.register
 def _(folding: Sketching, given: Given) -> tuple[Part, ...]:
     results, sketches, cells, last = [], [], folding.start, -1
-    starts = zip(given.existed.tolist(), *given.base, strict=True)
+    starts = zip(given.existed.tolist(), *(part.listed() for part in given.base), strict=True)
     values = given.values
     for group, row in zip(given.groups.group.tolist(), given.groups.order.tolist(), strict=True):
         if group != last:
@@ -142,7 +136,7 @@ def _(folding: Sketching, given: Given) -> tuple[Part, ...]:
         cells = result, cells[1] if sketch == cells[1] else sketch  # equal ones are kept once
         results.append(result)
         sketches.append(cells[1])
-    return _numbers(results, np.dtype(folding.result)), Part(objects(sketches))
+    return numbers_of(results, np.dtype(folding.result)), Part(objects(sketches))
 
 
 def objects(values: list[Any]) -> NDArray[Any]:
@@ -162,27 +156,54 @@ def _check(folding: Folding, given: Given, kinds: set[type]) -> None:
 def _check_writable(values: list[Any], kinds: set[type]) -> None:
     """Refuse texts and numbers that JSON cannot write: their records fail by themselves."""
     if int in kinds:
-        _numbers([one if type(one) is int else 0 for one in values], np.dtype(np.int64))
+        numbers_of([one if type(one) is int else 0 for one in values], np.dtype(np.int64))
     if str in kinds:
         "".join(one for one in values if type(one) is str).encode()
 
 
-def both(folding: Folding, given: Given, base: list[Any]) -> tuple[Part, Part]:
+def kinds_of(part: Part) -> set[type]:
+    """Return the types of a field's values, without None."""
+    if part.values.dtype == object:
+        return set(map(type, part.listed())) - {NoneType}
+    return {type(part.values.dtype.type(0).item())}
+
+
+def whole(part: Part) -> IntArray:
+    """Return whole numbers, and 0 where the field has no value."""
+    if part.values.dtype == np.int64:
+        return part.values if part.present is None else np.where(part.present, part.values, 0)
+    return np.array([one or 0 for one in part.listed()], np.int64)
+
+
+def _counted(groups: Groups, base: Part, there: BoolArray | None) -> IntArray:
+    """Return how many rows there have been up to each; None counts all of them."""
+    more = groups.running_count() if there is None else groups.running_sum(there.astype(np.int64))
+    count: IntArray = whole(base)[groups.group] + more
+    return count
+
+
+def both(folding: Folding, given: Given, base: Part) -> tuple[Part, Part]:
     """Return the numbers of the groups, and those of the rows in the groups' order, of one type."""
-    kinds = (set(map(type, base)) - {NoneType}) | given.kinds
+    kinds = kinds_of(base) | given.kinds
     if not (kinds <= {int} or kinds <= {float}):
         raise Unfit
     if folding.type in (int, float) and kinds - {folding.type}:
         raise Unfit
     dtype = np.dtype(np.float64 if float in kinds else np.int64)
-    numbers = _numbers(given.values, dtype) if given.numbers is None else given.numbers
-    values, before = numbers.take(given.groups.order), _numbers(base, dtype)
+    numbers = numbers_of(given.values, dtype) if given.numbers is None else given.numbers
+    values = numbers.take(given.groups.order)
+    before = base if base.values.dtype == dtype else numbers_of(base.listed(), dtype)
     if folding.type is Any and not np.isfinite(values.values).all():
         raise Unfit
     return before, values
 
 
-def _numbers(values: list[Any], dtype: np.dtype[Any]) -> Part:
+def numbers_of(values: list[Any], dtype: np.dtype[Any]) -> Part:
+    """Return numbers of one type, some of which may be None.
+
+    Raises:
+        Unfit: one needs more than 64 bits.
+    """
     present = None
     if None in values:
         present = np.array([one is not None for one in values], np.bool_)
@@ -236,12 +257,13 @@ def _chosen_of_ranks(folding: Choosing, given: Given, kinds: set[type]) -> Part:
     if len(kinds) > 1 or (folding.type is not Any and kinds != {folding.type}):
         raise Unfit
     _check_writable(given.values, kinds)
-    ranked = sorted({*given.values, *given.base[0]} - {None})
+    base_values = given.base[0].listed()
+    ranked = sorted({*given.values, *base_values} - {None})
     rank = {value: number for number, value in enumerate(ranked)}
     rank[None] = None  # type: ignore[assignment]
     integer = np.dtype(np.int64)
-    base = _numbers([rank[one] for one in given.base[0]], integer)
-    values = _numbers([rank[one] for one in given.values], integer).take(given.groups.order)
+    base = numbers_of([rank[one] for one in base_values], integer)
+    values = numbers_of([rank[one] for one in given.values], integer).take(given.groups.order)
     chosen = _chosen(given.groups, folding.largest, base, values)
     there = _there(chosen)
     return Part(objects(ranked)[np.where(there, chosen.values, 0)], chosen.present)

@@ -15,7 +15,9 @@ from penstock.columns.fields import FieldsColumn
 from penstock.columns.part import Part, joined
 from penstock.columns.scanned import Fields
 from penstock.ops.core.groups import Groups
-from penstock.ops.core.named_columns import Given, computed, is_computed, objects
+from penstock.ops.core.named_columns import Given, computed, is_computed, kinds_of, numbers_of, objects
+from penstock.ops.core.named_kept import Kept
+from penstock.ops.core.unfit import Unfit
 from penstock.plan.aggregates.folding import Folding
 from penstock.plan.aggregates.reading import Reading
 from penstock.plan.aggregates.together import Together
@@ -42,24 +44,24 @@ class NamedColumns:
         """Return the aggregates after and before each row, in processing order; None if they go record by record."""
         if not self.is_computed:
             return None
-        kept = self.serde.decode_all(before.data)
+        kept = Kept.of_data(before.data, self.serde)
         try:
             parts = self.parts(groups, kept, keys, values)
         except KeyboardInterrupt:
             raise
         except BaseException:  # of a user's function, too: record by record shows which one fails
             return None
-        existed = np.array([one is not None for one in kept], np.bool_)
-        valid = groups.unsort(~groups.is_first() | existed[groups.group])
+        valid = groups.unsort(~groups.is_first() | kept.existed[groups.group])
         source = np.where(groups.is_first(), groups.group, len(kept) - 1 + np.arange(len(groups.order)))
-        new = FieldsColumn(tuple(part.take(_inverse(groups.order)) for part in parts), self.serde)
+        place = _inverse(groups.order)
+        new = FieldsColumn(tuple(part.take(place) for part in parts), self.serde)
         return new, self.either(kept, parts, groups.unsort(source), None if valid.all() else valid)
 
-    def parts(self, groups: Groups, kept: list[Any], keys: Any, values: Column) -> list[Part]:
+    def parts(self, groups: Groups, kept: Kept, keys: Any, values: Column) -> list[Part]:
         """Return the fields after each row, in the groups' order.
 
         Args:
-            kept: the aggregate of each group before its rows, or None.
+            kept: the aggregates of the groups before their rows.
             keys: returns the key of each row.
 
         Raises:
@@ -67,13 +69,12 @@ class NamedColumns:
         """
         together = self._together
         found: dict[str, Part] = {}
-        existed = np.array([one is not None for one in kept], np.bool_)
         trusted, fields = isinstance(values, BytesColumn), _fields(together, values)
         for names, reading, folding in self.each():
-            base = [[None if one is None else getattr(one, name) for one in kept] for name in names]
+            base = [kept.part(name) for name in names]
             read = partial(_read, reading, keys, values)
             number = None if fields is None or reading.number is None else fields.number(reading.number)
-            given = Given(groups, existed, base, read, number, trusted and reading.function is None)
+            given = Given(groups, kept.existed, base, read, number, trusted and reading.function is None)
             found |= zip(names, computed(folding, given), strict=True)
         return [found[name] for name in self._names]
 
@@ -81,17 +82,12 @@ class NamedColumns:
         """Yield the cells, the reading and the rules of each aggregate."""
         return zip(self._cells, self._together.readings, self._together.foldings, strict=True)
 
-    def either(
-        self, kept: list[Any], parts: list[Part], source: IntArray, valid: BoolArray | None = None
-    ) -> FieldsColumn:
+    def either(self, kept: Kept, parts: list[Part], source: IntArray, valid: BoolArray | None = None) -> FieldsColumn:
         """Return aggregates that were kept or, by numbers after these, are of the fields; made when asked for."""
 
         def made() -> tuple[Part, ...]:
-            every = []
-            for name, part in zip(self._names, parts, strict=True):
-                stored = objects([None if one is None else getattr(one, name) for one in kept])
-                every.append(_behind(stored, part).take(source))
-            return tuple(every)
+            fields = zip(self._names, parts, strict=True)
+            return tuple(_behind(kept.part(name), part).take(source) for name, part in fields)
 
         return FieldsColumn(made, self.serde, valid, len(source))
 
@@ -111,17 +107,12 @@ def _read(reading: Reading, keys: Callable[[], list[Any]], values: Column) -> li
     return reading.column(keys, values.decoded())
 
 
-_NUMBERS: dict[Any, type] = {np.dtype(np.int64): int, np.dtype(np.float64): float}
-
-
-def _behind(stored: Any, part: Part) -> Part:
+def _behind(stored: Part, part: Part) -> Part:
     """Return a field's stored values and its new ones, as numbers if all of them are of the same kind."""
-    kind = _NUMBERS.get(part.values.dtype)
-    there = np.array([one is not None for one in stored], np.bool_)
-    if kind is None:
-        return joined([Part(stored), part])
-    if all(type(one) is kind for one in stored[there]):
-        with suppress(OverflowError):  # an int of more than 64 bits
-            numbers = np.where(there, stored, 0).astype(part.values.dtype)
-            return joined([Part(numbers, None if there.all() else there), part])
-    return joined([Part(stored), Part(objects(part.listed()))])
+    kind = part.values.dtype
+    if stored.values.dtype == kind:
+        return joined([stored, part])
+    if not kind.hasobject and kinds_of(stored) <= kinds_of(part):
+        with suppress(Unfit):  # an int of more than 64 bits
+            return joined([numbers_of(stored.listed(), kind), part])
+    return joined([Part(objects(stored.listed())), Part(objects(part.listed()))])

@@ -19,6 +19,7 @@ from penstock.columns.fields import FieldsColumn
 from penstock.columns.part import Part, joined
 from penstock.ops.core.groups import Groups
 from penstock.ops.core.named_fold import NamedColumns
+from penstock.ops.core.named_kept import Kept
 from penstock.ops.core.unfit import Unfit
 
 Known = dict[int, Any]
@@ -62,7 +63,7 @@ def in_turn(
         first = rows[groups.order[groups.starts]]
         begin = [before(put, known) for put in first.tolist()]
         keys = partial(_keys_of, batch, record[rows])
-        parts = columns.parts(groups, begin, keys, batch.value.take(record[rows]))
+        parts = columns.parts(groups, Kept.of_values(begin), keys, batch.value.take(record[rows]))
         puts = rows[groups.order]
         done.append((puts, parts))
         ends = np.flatnonzero(stretches.is_asked[puts])

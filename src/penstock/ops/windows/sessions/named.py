@@ -15,6 +15,7 @@ from penstock.columns.batch import Batch
 from penstock.columns.fields import FieldsColumn
 from penstock.ops.core.groups import Groups
 from penstock.ops.core.named_fold import NamedColumns
+from penstock.ops.core.named_kept import Kept
 from penstock.ops.core.unfit import Unfit
 from penstock.ops.windows.in_turn import Known, Stretches, in_turn
 from penstock.ops.windows.sessions.fold import Folded, Met, UserSessions
@@ -45,7 +46,9 @@ class NamedSessions(UserSessions):
             raise
         except BaseException:  # of a user's function, too: record by record shows which one fails
             return super().fold_all(met, stored, batch)
-        return Folded(FieldsColumn(tuple(parts), columns.serde), columns.either(kept, parts, met.number))
+        return Folded(
+            FieldsColumn(tuple(parts), columns.serde), columns.either(Kept.of_values(kept), parts, met.number)
+        )
 
     def _merged(self, met: Met, put: int, known: Known) -> Any:
         """Return what the sessions that a put met merge to; None if it met none."""

@@ -9,6 +9,7 @@ import numpy as np
 from penstock.arrays import Binary, IntArray
 from penstock.columns.batch import Batch
 from penstock.columns.column import Column
+from penstock.ops.core.named_kept import Kept
 from penstock.ops.windows.in_turn import Known, Stretches, in_turn
 from penstock.ops.windows.sessions.named import NamedSessions
 from penstock.ops.windows.sliding.lineage import follow, stretch
@@ -74,7 +75,7 @@ class NamedPuts:
     def _of(self, number: IntArray) -> Column:
         valid = number >= 0
         source = self._numbers(np.where(valid, number, 0))
-        return self._columns.either(self._kept, self._parts, source, None if valid.all() else valid)
+        return self._columns.either(Kept.of_values(self._kept), self._parts, source, None if valid.all() else valid)
 
     def _numbers(self, number: Any) -> Any:
         """Return numbers behind those of stored windows without the puts that add nothing."""
