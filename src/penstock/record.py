@@ -24,7 +24,7 @@ class Window(NamedTuple):
 
 
 class Windowed(NamedTuple, Generic[K]):
-    """A key together with its window, both ends in milliseconds.
+    """A key and its window, with start and end in milliseconds.
 
     The end is exclusive for time windows and inclusive for sessions and sliding windows, as in Kafka Streams.
 

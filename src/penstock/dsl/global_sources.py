@@ -105,14 +105,14 @@ class GlobalSources(KafkaNames):
         consumed: Consumed[Any, Any] | None = None,
         timestamp_unit: str | None = None,
     ) -> GlobalKTable[Any, Any]:
-        """The records of a topic as a table of which every task has all, to join streams with by any key.
+        """Read the records of a topic as a table that every task has completely. Streams can join it by any key.
 
-        New records of the topic count from the next batch on; the batch's own streams do not need its partitions.
-        A ``Consumed`` may say how the topic is read, as for ``stream``.
+        Tasks see new records of the topic from the next commit on. The topic may have another number of partitions than
+        the streams. ``Consumed`` means the same as for ``stream``.
 
         Raises:
-            TopologyError: the table is declared as versioned, which global tables cannot be, or has two types; the
-                ``Consumed`` says where the topic is begun, and it is read as a whole.
+            TopologyError: the table is versioned, which global tables cannot be, or has two types; or the ``Consumed``
+                says where to begin, but Penstock reads the whole topic.
 
         >>> from penstock import StreamsBuilder
         >>> from penstock.testing import TopologyTestDriver

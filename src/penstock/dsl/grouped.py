@@ -29,7 +29,7 @@ _ANY_WINDOWS = (SessionWindows, TimeWindows, SlidingWindows, UnlimitedWindows, W
 
 
 class KGroupedStream(KafkaNames, Generic[K, V]):
-    """A stream grouped by key. Records with a null key or a null value are dropped and counted."""
+    """A stream grouped by key. Its aggregations drop and count records with a null key or a null value."""
 
     def __init__(
         self, graph: Graph, node: Node, key: Serde, value: Serde, name: str | None, repartition_required: bool
@@ -64,9 +64,9 @@ class KGroupedStream(KafkaNames, Generic[K, V]):
         name: str | None = None,
         windows: SessionWindows | None = None,
     ) -> KTable[Any, int]:
-        """The number of records of each key; with ``windows``, of each of its sessions (KIP-94).
+        """Count the records of each key, or with ``windows`` the records of each session of a key (KIP-94).
 
-        The text's own form is ``count(windows, store)``.
+        KIP-94 writes ``count(windows, store)``.
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.group_by_key().count(), [("a", "x"), ("b", "y"), ("a", "z")])
@@ -103,10 +103,10 @@ class KGroupedStream(KafkaNames, Generic[K, V]):
         name: str | None = None,
         windows: SessionWindows | None = None,
     ) -> KTable[Any, V]:
-        """The values of each key made into one by a function of (aggregate, value), from the first value on.
+        """Combine the values of each key with a function of (aggregate, value). The first value is the first aggregate.
 
-        With ``windows``, the values of each session of a key (KIP-94). The text's own form is ``reduce(reducer,
-        windows, store)``.
+        With ``windows``, combine the values of each session of a key (KIP-94 writes ``reduce(reducer, windows,
+        store)``).
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.group_by_key().reduce(lambda total, value: total + value), [("a", 1), ("a", 2)])
@@ -190,11 +190,11 @@ class KGroupedStream(KafkaNames, Generic[K, V]):
         merger: Merger[K, R] | None = None,
         windows: SessionWindows | None = None,
     ) -> KTable[Any, R]:
-        """The values of each key made into one by a function of (key, value, aggregate), from an initial value.
+        """Aggregate the values of each key: a function of (key, value, aggregate) adds each value to an initial
+        aggregate.
 
-        With ``windows`` and a ``merger``, a function of (key, one aggregate, other aggregate), the values of each
-        session of a key (KIP-94). The text's own form is ``aggregate(initializer, aggregator, merger, windows, value,
-        store)``.
+        With ``windows`` and a ``merger``, a function of (key, one aggregate, other aggregate), aggregate the values of
+        each session of a key (KIP-94 writes ``aggregate(initializer, aggregator, merger, windows, value, store)``).
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.group_by_key().aggregate(list, lambda key, value, seen: [*seen, value]),

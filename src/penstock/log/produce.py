@@ -45,19 +45,20 @@ def produce(
 ) -> int:
     """Write rows of Python values into a topic.
 
-    Records are placed by Kafka's partitioner, those without a key in all partitions in turn.
+    Kafka's partitioner chooses the partition for the key of a record. Records without a key go to all partitions in
+    turn.
 
     Args:
-        rows: ``(key, value)``, ``(key, value, timestamp)`` or a :class:`penstock.Record` each. The timestamp is in
-            milliseconds, a ``datetime`` or text in ISO 8601, None for now; headers are pairs of a name and bytes,
-            or None.
+        rows: each is ``(key, value)``, ``(key, value, timestamp)`` or a :class:`penstock.Record`. The timestamp is a
+            number of milliseconds, a ``datetime``, text in ISO 8601, or None for the current time. Headers are pairs of
+            a name and bytes, or None.
         topic: the topic; it is made when it does not exist.
         key: the type of the keys, as in ``builder.stream``; by default the topic's, ``str`` for a new topic.
         value: the type of the values; by default the topic's, JSON for a new topic.
         log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default the one of the settings.
         partitions: how many partitions a new topic gets, one by default; a topic that exists must have as many.
         timestamp_unit: the unit of timestamps that are numbers, from 1970 on: ``"s"``, ``"ms"`` (default), ``"us"`` or
-            ``"ns"``; those in seconds may have a fraction.
+            ``"ns"``; seconds may have a fraction.
 
     Returns:
         How many records were written.
@@ -111,7 +112,7 @@ def produce_columns(
         key: the column with the keys; none by default.
         value: the column with the values; by default all columns, as one JSON object.
         timestamp: the column with the times (timestamps, dates, text in ISO 8601, or whole milliseconds; UTC where no
-            zone is given), without nulls; by default every record gets the present time.
+            zone is given), without nulls; by default every record gets the current time.
         log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default the one of the settings.
         partitions: how many partitions a new topic gets, one by default; a topic that exists must have as many.
         timestamp_unit: the unit of times that are numbers, from 1970 on: ``"s"``, ``"ms"`` (default), ``"us"`` or

@@ -38,7 +38,8 @@ class KeptAWhile(KafkaNames):
 
 @dataclass(frozen=True)
 class TimeWindows(KeptAWhile):
-    """Windows of one size, each beginning ``advance`` after the one before: tumbling, or hopping when they overlap.
+    """Windows of one size, each of which begins ``advance`` after the previous one. They are tumbling, or hopping if
+    they overlap.
 
     A window takes records while stream time is before its end plus the grace period (KIP-328).
 
@@ -179,7 +180,7 @@ class UnlimitedWindows(KeptAWhile):
 
 @dataclass(frozen=True)
 class SlidingWindows(KeptAWhile):
-    """Windows around each record: all records of a key that are at most ``time_difference`` apart, ends included.
+    """Windows that have the records of a key at most ``time_difference`` apart, both ends included.
 
     >>> SlidingWindows.of_time_difference_and_grace("10 s", "1 s")
     SlidingWindows(time_difference_ms=10000, grace_period_ms=1000)
@@ -231,11 +232,11 @@ class SlidingWindows(KeptAWhile):
 
 @dataclass(frozen=True)
 class SessionWindows(KeptAWhile):
-    """Sessions: records of a key with no more than a gap of inactivity between them.
+    """Sessions of a key: between two neighbouring records there is at most one gap of inactivity.
 
-    With a grace period (KIP-328) a session takes no more records when stream time is past its end by more than gap
-    and grace. KIP-94's own form, ``inactivity_gap(gap).until(retention)``, has no grace period: it drops nothing, but a
-    record later than the retention makes a session of its own that is sent on and not stored.
+    With a grace period (KIP-328), a session closes when stream time is more than gap and grace after its end. The form
+    of KIP-94, ``inactivity_gap(gap).until(retention)``, has no grace period and drops nothing. But if a record is later
+    than the retention, its session is separate: Penstock sends it on and does not store it.
 
     >>> SessionWindows.of_inactivity_gap_and_grace("5 minutes", "1 minute").inactivity_gap_ms
     300000
@@ -315,10 +316,10 @@ class SessionWindows(KeptAWhile):
 
 @dataclass(frozen=True)
 class JoinWindows(KeptAWhile):
-    """How far apart in time two records may be to be joined, both ends included, and how long the join waits.
+    """The time difference that two joined records may have, both ends included, and the grace period of the join.
 
-    A record of the right side fits one of the left side when it is at most ``before`` earlier and at most ``after``
-    later.
+    A record of the right side matches a record of the left side if its timestamp is between ``before`` earlier and
+    ``after`` later.
 
     >>> windows = JoinWindows.of_time_difference_and_grace("10 s", "1 minute").before(0)
     >>> windows.before_ms, windows.after_ms, windows.grace_period_ms

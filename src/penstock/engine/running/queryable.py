@@ -67,16 +67,17 @@ class QueryableStreams(KafkaNames):
         return found
 
     def store(self, name: str, partition: int | None = None) -> Any:
-        """A state store, for reading, from any thread: each call shows the newest commit, ``snapshot()`` stays.
+        """Return a state store for reading, from any thread. Each call reads the newest commit; ``snapshot()`` stays at
+        one commit.
 
-        Uncommitted writes are shown, too, if the application's isolation level or ``read_only(level)`` says so
-        (KIP-892); ``snapshot()`` does not show them.
+        With the isolation level ``READ_UNCOMMITTED`` of the application or of ``read_only(level)``, calls also return
+        uncommitted writes (KIP-892); ``snapshot()`` never does.
 
         Args:
             name: the store's name.
-            partition: the one partition to read; by default all.
+            partition: the partition to read; by default all partitions.
 
-        The first call for a store makes a copy of it, which commits move on from then until the application stops.
+        The first call for a store makes a copy of it, which follows each commit until the application stops.
 
         Raises:
             ConfigError: there is no such store, or the application was stopped.

@@ -53,9 +53,9 @@ _log = logging.getLogger(__name__)
 
 
 class Streams(QueryableStreams):
-    """A running application; what ``topology.start`` returns.
+    """The handle of a running application, which ``topology.start`` returns.
 
-    It can be used in a ``with`` block, which stops it at the end.
+    In a ``with`` block, it stops the application at the end.
 
     >>> def run(topology):
     ...     with topology.start(application_id="shop", commit_interval="100 ms") as streams:
@@ -354,12 +354,14 @@ class Streams(QueryableStreams):
         return self._restores.progress()
 
     def slots(self) -> list[SlotPlace]:
-        """Where each slot lives, and how many tasks it has, as of the last commit; empty before the first."""
+        """Return the machine and the number of tasks of each slot, as of the last commit; empty before the first
+        commit."""
         places = self._coordinator.manifest.places
         return [] if places is None else list(places.slots)
 
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Wait until the application ends; whether it did within so many seconds. Ctrl-C stops it cleanly.
+        """Wait until the application ends, at most ``timeout`` seconds, and return whether it has ended. Ctrl-C stops
+        it cleanly.
 
         Raises:
             PenstockError: it failed.
@@ -375,9 +377,9 @@ class Streams(QueryableStreams):
         return True
 
     def process_all_available(self) -> None:
-        """Wait until everything that is in the source topics now is processed and committed.
+        """Wait until the program has processed and committed all records that are in the source topics now.
 
-        Before that the rows that DataFrames have now come in, and after it all results are in their tables and sinks.
+        It first reads the present rows of DataFrames. At the end, all results are in their tables and sinks.
 
         Raises:
             PenstockError: the application failed.
@@ -394,14 +396,14 @@ class Streams(QueryableStreams):
     def stop(self, timeout: Duration | CloseOptions | GroupOperation | None = None) -> bool:
         """Finish the current commit, then stop; a later start continues from there.
 
-        The last commit's facts stay available: ``last_progress``, ``offsets()``, ``metrics()``.
+        Information about the last commit stays available: ``last_progress``, ``offsets()``, ``metrics()``.
 
         Args:
-            timeout: how long to wait for that at most, or ``CloseOptions`` that say it; by default until it is done.
+            timeout: the longest time to wait, or ``CloseOptions`` with this time; by default until the commit is done.
 
         Returns:
-            Whether it has stopped. If not, the current commit is given up, and it stops soon; the next start makes
-            that commit again, so nothing is lost.
+            True if the application has stopped. If it has not, it gives up the current commit and stops soon. The next
+            start makes this commit again, so nothing is lost.
         """
         seconds = timeout_of(timeout)
         self._is_closed = True
@@ -444,11 +446,11 @@ class Streams(QueryableStreams):
         return self._coordinator.offsets()
 
     def metrics(self) -> dict[Metric, float]:
-        """All figures since the application's first start, as of the last commit.
+        """Return all metrics since the application's first start, as of the last commit.
 
-        Names, groups, tags and recording levels are those of Kafka Streams 4.4, and those of the KIPs' texts for what
-        it does not have (docs/metrics.md). A ``-rate`` is what its ``-total`` grew by in a second, over the last half
-        minute of this run.
+        Names, groups, tags and recording levels are those of Kafka Streams 4.4. Metrics that it lacks have those of the
+        KIPs (docs/metrics.md). A ``-rate`` is the growth of its ``-total`` per second, over the last half minute of
+        this run.
         """
         figures, level = self._labelled(), self._coordinator.settings.metrics_recording_level
         given = self.application_id, level

@@ -14,7 +14,7 @@ from penstock.figures.losses import Loss
 
 @dataclass(frozen=True)
 class Progress:
-    """How far an application is, after a commit.
+    """The progress of an application after a commit.
 
     >>> progress = Progress("app", commit=7, records=100, total_records=900, lag=0, seconds=0.25)
     >>> progress.lost
