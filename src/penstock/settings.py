@@ -73,16 +73,7 @@ _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
 @dataclass(frozen=True)
 class StateSettings:
-    """Limits for the memory and the files of a task's state.
-
-    A task keeps rows of up to ``hot_max_bytes`` in memory; the others are on disk. It writes committed rows to disk at
-    this limit, at ``flush_rows`` rows, when the first of them is ``flush_interval`` milliseconds old, and at the latest
-    after ``flush_commits`` commits. So a restart reads at most this number of delta files.
-
-    At such a flush, the task also publishes a snapshot, and Penstock removes older delta files. It does so if the delta
-    files since the last snapshot have ``snapshot_bytes``, or the first of them is ``snapshot_interval`` milliseconds
-    old, or after ``snapshot_commits`` commits.
-    """
+    """Limits for the memory and the files of a task's state; :class:`Settings` describes them."""
 
     hot_max_bytes: int = 128 * MIB
     flush_rows: int = 200_000
