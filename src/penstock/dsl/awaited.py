@@ -123,7 +123,8 @@ class AwaitedSteps(Stream[K, V]):
         ordered: bool = True,
         batch: int | None = None,
     ) -> KStream[K, V]:
-        """The records for which an async function of (key, value) is true; see ``map_values_async`` for the arguments.
+        """Keep the records for which an async function of (key, value) is true; for the arguments, see
+        ``map_values_async``.
 
         >>> from penstock.testing import pipe
         >>> async def is_known(key, value):

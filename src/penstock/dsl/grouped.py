@@ -105,8 +105,8 @@ class KGroupedStream(KafkaNames, Generic[K, V]):
     ) -> KTable[Any, V]:
         """Combine the values of each key with a function of (aggregate, value). The first value is the first aggregate.
 
-        With ``windows``, combine the values of each session of a key (KIP-94 writes ``reduce(reducer, windows,
-        store)``).
+        With ``windows``, combine the values of each session of a key. KIP-94 writes
+        ``reduce(reducer, windows, store)``.
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.group_by_key().reduce(lambda total, value: total + value), [("a", 1), ("a", 2)])
@@ -286,7 +286,8 @@ class KGroupedStream(KafkaNames, Generic[K, V]):
 
 
 class KGroupedTable(KafkaNames, Generic[K, V]):
-    """A table grouped by new keys. A row's old value leaves its old group before its new value joins its new one."""
+    """A table grouped by new keys. If a row changes, its old value leaves the old group before its new value joins the
+    new group."""
 
     def __init__(self, graph: Graph, node: Node, key: Serde, value: Serde, name: str | None):
         self._graph = graph
@@ -302,7 +303,7 @@ class KGroupedTable(KafkaNames, Generic[K, V]):
     def count(
         self, store: str | Materialized | None = None, materialized: Materialized | None = None, name: str | None = None
     ) -> KTable[K, int]:
-        """The number of rows in each group.
+        """Count the rows in each group.
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.to_table().group_by(lambda key, city: (city, key)).count(),
@@ -320,7 +321,8 @@ class KGroupedTable(KafkaNames, Generic[K, V]):
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[K, V]:
-        """The values of each group made into one by functions of (aggregate, value): one adds, one takes out again."""
+        """Combine the values of each group with two functions of (aggregate, value): one adds a value, the other
+        subtracts it."""
         aggregation = nodes.Aggregation(
             kind="reduce",
             add=reducer_of(adder, "adder"),
@@ -385,7 +387,8 @@ class KGroupedTable(KafkaNames, Generic[K, V]):
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[K, R]:
-        """The values of each group made into one by functions of (key, value, aggregate), one of which takes out again.
+        """Aggregate the values of each group with two functions of (key, value, aggregate): one adds a value, the other
+        subtracts it.
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.to_table().group_by(lambda key, v: (v["city"], v["age"]))

@@ -18,7 +18,7 @@ from penstock.values.durations import Duration, to_ms
 
 @dataclass(frozen=True)
 class Joined(Options):
-    """How a stream is joined with a table.
+    """The options of a join of a stream with a table.
 
     >>> Joined.with_name("enrich").with_grace_period("10 seconds").grace_period_ms
     10000

@@ -107,7 +107,7 @@ class KStream(StatelessSteps[K, V], AwaitedSteps[K, V], StreamJoins[K, V]):
     # --- several streams -----------------------------------------------------------------------------------------
 
     def merge(self, other: KStream[K, V], name: str | None = None) -> KStream[K, V]:
-        """The records of both streams.
+        """Merge two streams into one.
 
         Raises:
             TopologyError: their types differ, or they belong to different builders.

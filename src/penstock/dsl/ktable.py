@@ -59,7 +59,7 @@ class KTable(TableJoins[K, V]):
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[K, V]:
-        """The rows for which a function of (key, value) is false; a row that ceases to be one is deleted."""
+        """Keep the rows for which a function of (key, value) is false. A row for which it becomes true is deleted."""
         return self._filter(predicate, True, materialized_of(materialized, store), name)
 
     def _filter(
@@ -219,10 +219,10 @@ class KTable(TableJoins[K, V]):
         trigger: Duration | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        """Keep a table equal to this one: of Spark's catalog, at a path, or of a database (docs/spark.md).
+        """Keep another table equal to this one: in Spark's catalog, at a path, or in a database (docs/spark.md).
 
-        Each change is merged by its key: a new key adds a row, a known key changes its row, a deletion removes the row.
-        The program starts the query that does it, watches it and stops it.
+        The table merges each change by its key: a new key adds a row, a known key changes its row, a deletion removes
+        its row. The program starts, watches and stops the Spark query that writes the table.
 
         Args:
             table: the table's name, such as ``"lake.shop.totals"``; if it does not exist and ``format`` is
@@ -340,7 +340,7 @@ class KTable(TableJoins[K, V]):
 
     @property
     def queryable_store_name(self) -> str | None:
-        """The name of the table's store, for ``streams.store(...)``; None where the program gave it no name.
+        """The name of the table's store, for ``streams.store(...)``; None if the program does not name the store.
 
         >>> from penstock import StreamsBuilder
         >>> builder = StreamsBuilder()

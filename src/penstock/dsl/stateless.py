@@ -155,8 +155,8 @@ class StatelessSteps(Stream[K, V]):
     ) -> KStream[K, Any]:
         """Give each record a new value, from a function of (value) or (key, value), or from an expression.
 
-        With a class and an expression for each field, the values are objects of this class: ``map_values(Slim,
-        id=col("id"), amount=col("amount") * 2)``.
+        With a class and an expression for each field, the values are objects of this class:
+        ``map_values(Slim, id=col("id"), amount=col("amount") * 2)``.
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.map_values(lambda value: value + 1), [("a", 1)])

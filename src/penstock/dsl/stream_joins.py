@@ -260,7 +260,8 @@ class StreamJoins(Stream[K, V]):
         name: str | None = None,
         joined: Joined | None = None,
     ) -> KStream[K, Any]:
-        """Every record of both streams, joined as by ``join``; one without a partner is joined with None."""
+        """Join like :meth:`join`, but also keep records of both streams without a match: the joiner gets None for the
+        other side."""
         options = TableOptions(joined=joined)
         return self._join(nodes.OUTER, other, joiner, windows, stream_joined, value, name, options)
 

@@ -198,7 +198,8 @@ class TableJoins(KafkaNames, Generic[K, V]):
         other_partitioner: Partitioner | None = None,
         table_joined: TableJoined | None = None,
     ) -> KTable[K, Any]:
-        """Every key of this table, joined as by ``join``; where the other one has no value the function gets None."""
+        """Join like :meth:`join`, but keep every key of this table: the joiner gets None if the other table has no
+        value."""
         said = TableJoined(partitioner, other_partitioner, name)
         return self._join(
             nodes.LEFT,
@@ -247,7 +248,8 @@ class TableJoins(KafkaNames, Generic[K, V]):
         name: str | None = None,
         versioned_join: str = LATEST,
     ) -> KTable[K, Any]:
-        """Every key of either table, joined as by ``join``; where one has no value the function gets None for it."""
+        """Join like :meth:`join`, but keep every key of both tables: the joiner gets None for a table without a
+        value."""
         said = TableJoined(name=name)
         return self._join(nodes.OUTER, other, joiner, value, materialized, store, said, versioned_join)
 

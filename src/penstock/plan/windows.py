@@ -65,7 +65,7 @@ class TimeWindows(KeptAWhile):
 
     @classmethod
     def of_size_with_no_grace(cls, size: Duration) -> Self:
-        """Windows that take no record that comes after their end."""
+        """Windows without a grace period: they take no records after their end."""
         return cls.of_size_and_grace(size, 0)
 
     @classmethod
@@ -91,7 +91,7 @@ class TimeWindows(KeptAWhile):
         return cls(size_ms, size_ms, _rest(DEFAULT_MAINTAIN_MS, size_ms), has_grace=False)
 
     def advance_by(self, advance: Duration) -> Self:
-        """Windows that begin every ``advance``.
+        """Let a new window begin after each ``advance``: windows that overlap are hopping windows.
 
         Raises:
             ConfigError: the advance is not positive, or larger than the size.
@@ -110,7 +110,7 @@ class TimeWindows(KeptAWhile):
         return replace(self, grace_period_ms=to_ms(grace, "the grace period"), has_grace=True)
 
     def until(self, duration: Duration) -> Self:
-        """Deprecated: keep windows for so long; use ``Materialized.with_retention``.
+        """Deprecated: how long stores keep windows; use ``Materialized.with_retention``.
 
         Raises:
             ConfigError: the duration is shorter than a window.
@@ -132,7 +132,7 @@ class TimeWindows(KeptAWhile):
 
 @dataclass(frozen=True)
 class UnlimitedWindows(KeptAWhile):
-    """One window for each key, from a start on and without an end.
+    """One window for each key, which has a start and no end.
 
     >>> UnlimitedWindows.of().start_on(1000)
     UnlimitedWindows(start_ms=1000)
@@ -150,14 +150,14 @@ class UnlimitedWindows(KeptAWhile):
 
     @classmethod
     def of(cls) -> Self:
-        """The window that begins with time itself."""
+        """The window that begins at time 0."""
         return cls()
 
     def start_on(self, start: int | datetime) -> Self:
         """The window that begins at a time, in milliseconds or as a ``datetime``; earlier records are left out.
 
         Raises:
-            ConfigError: the start is before 1970, or later than time goes.
+            ConfigError: the start is before 1970, or beyond the largest timestamp.
         """
         if isinstance(start, bool) or not isinstance(start, int | datetime):
             raise ConfigError(f"the start of an unlimited window is milliseconds or a datetime; got {start!r}")
@@ -193,7 +193,7 @@ class SlidingWindows(KeptAWhile):
 
     @classmethod
     def of_time_difference_with_no_grace(cls, time_difference: Duration) -> Self:
-        """Windows that take no record that comes after their end."""
+        """Windows without a grace period: they take no records after their end."""
         return cls.of_time_difference_and_grace(time_difference, 0)
 
     @classmethod
@@ -336,12 +336,12 @@ class JoinWindows(KeptAWhile):
 
     @classmethod
     def of_time_difference_with_no_grace(cls, time_difference: Duration) -> Self:
-        """Records at most so far apart; what finds no partner does not wait beyond that."""
+        """Join records that are at most this time apart, without a grace period."""
         return cls.of_time_difference_and_grace(time_difference, 0)
 
     @classmethod
     def of_time_difference_and_grace(cls, time_difference: Duration, grace: Duration) -> Self:
-        """Records at most so far apart; late records find their partners for the grace period.
+        """Join records that are at most this time apart. Late records are joined until the grace period is over.
 
         Raises:
             ConfigError: one of them is negative.
@@ -365,7 +365,7 @@ class JoinWindows(KeptAWhile):
         return cls(reach, reach, _rest(DEFAULT_MAINTAIN_MS, 2 * reach), has_grace=False)
 
     def before(self, time_difference: Duration) -> JoinWindows:
-        """Records of the right side at most so much earlier; a negative number means that they must be later.
+        """Limit how much earlier records of the right side may be. With a negative number, they must be later.
 
         Raises:
             ConfigError: no record could fit.
@@ -373,7 +373,7 @@ class JoinWindows(KeptAWhile):
         return self._reaching(replace(self, before_ms=to_signed_ms(time_difference, "the time before of join windows")))
 
     def after(self, time_difference: Duration) -> JoinWindows:
-        """Records of the right side at most so much later; a negative number means that they must be earlier.
+        """Limit how much later records of the right side may be. With a negative number, they must be earlier.
 
         Raises:
             ConfigError: no record could fit.
@@ -429,7 +429,7 @@ class JoinWindows(KeptAWhile):
 
 @dataclass(frozen=True)
 class EmitStrategy(KafkaNames):
-    """When a windowed aggregation sends its results on: every update, or one final result when the window closes.
+    """The results that a windowed aggregation sends: every update, or one final result when the window closes.
 
     >>> EmitStrategy.on_window_close()
     EmitStrategy(final=True)

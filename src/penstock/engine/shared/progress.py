@@ -47,7 +47,8 @@ class Progress:
 
     @property
     def lost(self) -> int:
-        """How many records did not go on since this start; one that several steps left out counts several times."""
+        """How many records were left out since this start. If several steps left out a record, it counts several
+        times."""
         return sum(loss.records for loss in self.losses)
 
     def to_dict(self) -> dict[str, Any]:
