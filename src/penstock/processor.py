@@ -54,9 +54,9 @@ class RecordContext(NamedTuple):
     Filters, mappers, actions, branches, joiners, reducers, aggregators, mergers, and functions that choose keys, ids
     and topics may take it: ``lambda value, context: ...``, ``lambda key, value, context: ...``,
     ``lambda key, value, aggregate, context: ...``. The argument may have another name if its annotation is
-    ``RecordContext``, or if the function takes one argument more than without a context. A function of a table gets the context of the record that
-    changed the row, and Penstock keeps its result in a store. The functions of ``KTable.group_by`` and foreign keys
-    cannot take a context, because Penstock also calls them for the old row.
+    ``RecordContext``, or if the function takes one argument more than without a context. A function of a table gets the
+    context of the record that changed the row, and Penstock keeps its result in a store. The functions of
+    ``KTable.group_by`` and foreign keys cannot take a context, because Penstock also calls them for the old row.
 
     >>> from penstock.testing import pipe
     >>> pipe(lambda stream: stream.map_values(lambda value, context: f"{value} at {context.offset}"), [("a", "x")])
