@@ -85,7 +85,7 @@ class Cancellable(Protocol):
     """
 
     def cancel(self) -> None:
-        """Have it called no more."""
+        """Stop the punctuation."""
 
 
 class ProcessorContext(Protocol):
@@ -216,8 +216,8 @@ class Processor(ABC, Generic[KIn, VIn]):
 
 
 class FixedKeyProcessor(Processor[KIn, VIn]):
-    """A processor that leaves keys as they are, for ``KStream.process_values``: what it forwards has the key of the
-    record it came from, so nothing has to be repartitioned behind it.
+    """A processor that keeps keys, for ``KStream.process_values``: each forwarded record has the key of the record that
+    it came from, so no repartition is needed afterwards.
 
     >>> from penstock.testing import pipe
     >>> class Doubled(FixedKeyProcessor[str, int]):
@@ -231,7 +231,7 @@ class FixedKeyProcessor(Processor[KIn, VIn]):
 
 
 class ValueTransformerWithKey(ABC, Generic[KIn, VIn]):
-    """Makes new values for the rows of a table, for ``KTable.transform_values`` (KIP-292).
+    """Computes new values for the rows of a table, for ``KTable.transform_values`` (KIP-292).
 
     >>> from penstock import Materialized, StreamsBuilder
     >>> from penstock.testing import TopologyTestDriver
@@ -251,7 +251,7 @@ class ValueTransformerWithKey(ABC, Generic[KIn, VIn]):
 
     @abstractmethod
     def transform(self, key: KIn, value: VIn | None) -> Any:
-        """The new value of a row; also asked for rows that were deleted, whose value is None."""
+        """Return the new value of a row. For a deleted row, the value is None."""
 
     def close(self) -> None:
         """Called when the task ends."""

@@ -121,7 +121,7 @@ class TimeWindowedCogroupedKStream(KafkaNames, Generic[K, R]):
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[Windowed[K], R]:
-        """The values of each key and window of all streams made into one, from an initial value."""
+        """Aggregate the values that each key and window has in all streams, from an initial value."""
         value, given = kept_as("aggregate", value, materialized, store)
         return cogrouped_table(self._groups, initializer, None, self._windows, value=value, given=given, name=name)
 
@@ -152,7 +152,7 @@ class SessionWindowedCogroupedKStream(KafkaNames, Generic[K, R]):
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[Windowed[K], R]:
-        """The values of each session of all streams made into one; ``merger`` is for sessions that merge."""
+        """Aggregate the values that each session has in all streams; ``merger`` combines two sessions that merge."""
         merge = merger_of(merger)
         value, given = kept_as("aggregate", value, materialized, store)
         return cogrouped_table(self._groups, initializer, merge, self._windows, value=value, given=given, name=name)

@@ -84,7 +84,7 @@ class Joined(Options):
 
 @dataclass(frozen=True)
 class TableJoined(Options):
-    """How a table is joined with another one by a foreign key: where their rows are, and a name (KIP-775).
+    """The options of a join of two tables by a foreign key: their partitioners, and a name (KIP-775).
 
     >>> def by_country(topic, key, value, partitions):
     ...     return int(key.split("-")[0]) % partitions

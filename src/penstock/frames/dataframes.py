@@ -58,11 +58,11 @@ def write(
         topic: the topic. If it does not exist, Penstock creates it with the types of the columns.
         key: the column with the keys; none by default.
         value: the column with the values; by default all columns, as one JSON object.
-        timestamp: the column with the times (timestamps, dates, text in ISO 8601, or whole milliseconds; UTC where no
-            zone is given), without nulls; by default every record gets the current time.
+        timestamp: the column with the times (timestamps, dates, text in ISO 8601, or whole milliseconds; UTC without a
+            zone), without nulls; by default every record gets the current time.
         log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`, without passwords in plain text; by
             default the log of the settings.
-        partitions: how many partitions a new topic gets, one by default; a topic that exists must have as many.
+        partitions: the number of partitions of a new topic, one by default; an existing topic must have this number.
         checkpoint: for a streaming DataFrame, the place where Spark keeps its progress (required): a folder, or a URL
             of any file system that Spark supports.
         timestamp_unit: the unit of times that are numbers, counted from 1970: ``"s"``, ``"ms"`` (default), ``"us"``

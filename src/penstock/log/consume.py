@@ -73,7 +73,7 @@ def consume(
         topic: the topic.
         key: the type of the keys, as in ``builder.stream``; by default the one the topic was made with.
         value: the type of the values; by default the one the topic was made with.
-        log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default the one of the settings.
+        log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default that of the settings.
         partition: only this partition.
         start: only from this offset on.
         as_: ``"arrow"``, ``"pandas"`` or ``"polars"``: columns instead of records, in batches of up to 32,768 rows or

@@ -55,7 +55,7 @@ def start(
     Args:
         topology: the topology to run.
         application_id: the name of the application, its folder, its internal topics and its job in Spark.
-        log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default the one of the settings.
+        log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default that of the settings.
         spark: the session to run on; by default the active one, else a new local one.
         trigger: ``"available-now"`` to process all present records and stop; a duration in place of the setting
             ``commit_interval``; by default the program commits as records come, until it is stopped.
