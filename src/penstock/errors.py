@@ -71,7 +71,7 @@ class ArgumentsError(ConfigError, TypeError):
 
 
 class NoSuchElementError(PenstockError, LookupError):
-    """A test driver's output topic was asked for a record, and has none that was not read yet.
+    """The output topic of a test driver has no unread record.
 
     >>> from penstock import NoSuchElementError, StreamsBuilder
     >>> from penstock.testing import TopologyTestDriver
@@ -121,7 +121,7 @@ class SerdeError(PenstockError):
 
 
 class RegistryError(PenstockError):
-    """A schema registry is out of reach, or does not let this user in: no fault of a record, so none is left out.
+    """A schema registry is out of reach, or refuses this user. No record is at fault, so Penstock leaves none out.
 
     >>> from penstock import RegistryError
     >>> def deliver(topology):
@@ -133,7 +133,7 @@ class RegistryError(PenstockError):
 
 
 class ProcessingError(PenstockError):
-    """A record failed while it was processed; nothing of its batch was committed.
+    """A record failed while Penstock processed it. Nothing of its commit was saved.
 
     >>> from penstock import ProcessingError
     >>> from penstock.testing import pipe
@@ -146,7 +146,7 @@ class ProcessingError(PenstockError):
 
 
 class BufferFullError(ProcessingError):
-    """A suppression would hold more than it may (``shut_down_when_full``); nothing is lost.
+    """A suppression has reached the limit of its buffer (``shut_down_when_full``). Nothing is lost.
 
     >>> from penstock import BufferConfig, BufferFullError, Suppressed, TimeWindows
     >>> from penstock.testing import pipe
@@ -176,7 +176,7 @@ class LogError(PenstockError):
 
 
 class RefusedRecordError(LogError):
-    """A topic does not take a record, by its own settings.
+    """A topic refuses a record because of the topic's settings.
 
     >>> from penstock import RefusedRecordError, produce
     >>> def send(order):
@@ -219,7 +219,8 @@ class TopicExistsError(LogError):
 
 
 class OffsetOutOfRangeError(LogError):
-    """The offset asked for was removed by retention, does not exist yet, or is that of a topic created again since.
+    """Retention has removed the requested offset, or the offset does not exist yet, or the topic was created again
+    since.
 
     >>> from penstock import OffsetOutOfRangeError
     >>> def follow(topology):
@@ -243,10 +244,10 @@ class CorruptDataError(LogError):
 
 
 class QueryError(PenstockError):
-    """A query of Spark failed that brings the rows of a DataFrame into a program, or its results into a table.
+    """A Spark query failed that reads a DataFrame for the program, or writes its results into a table.
 
-    Everything committed is safe. When the cause is mended, start the program again: rows and results continue
-    from there, each once.
+    Everything committed is safe. Fix the cause, and start the program again: it continues from there, with each row and
+    result once.
 
     >>> from penstock import QueryError
     >>> def follow(streams):
@@ -258,10 +259,10 @@ class QueryError(PenstockError):
 
 
 class SinkError(PenstockError):
-    """A sink of the program failed, or what it has cannot be continued.
+    """A sink of the program failed, or does not fit the records in its topic.
 
-    Everything committed is safe. When the cause is mended, start the program again: the sink gets what it lacks, each
-    record once. A sink of your own raises it for what no retry mends.
+    Everything committed is safe. Fix the cause, and start the program again: the sink gets the missing records, each
+    once. Raise it in your own sink if a retry cannot help.
 
     >>> from penstock import SinkError
     >>> def follow(streams):
@@ -275,8 +276,8 @@ class SinkError(PenstockError):
 class SourceError(PenstockError):
     """A source of the program failed, or cannot be continued.
 
-    Everything that it brought in is safe. When the cause is mended, start the program again: the source continues
-    there, each record once. A source of your own raises it for what no retry mends.
+    All records that it has read are safe. Fix the cause, and start the program again: the source continues from there,
+    with each record once. Raise it in your own source if a retry cannot help.
 
     >>> from penstock import SourceError
     >>> def follow(streams):
@@ -352,7 +353,7 @@ class SparkLostError(CommitError):
 
 
 class PenstockWarning(UserWarning):
-    """The root of all warnings of this library about programs that run, and may not do what is meant.
+    """The root of all warnings of this library: the program runs, but may not do what you mean.
 
     >>> import warnings
     >>> from penstock import PenstockWarning
@@ -363,8 +364,9 @@ class PenstockWarning(UserWarning):
 class PartitioningWarning(PenstockWarning):
     """A step gets records that are not in the partitions of their keys.
 
-    It is a processor with a store behind other keys, a join of streams that are partitioned in two ways, or a store
-    behind topics with different numbers of partitions. The last is known, and told, when an application starts.
+    The step is a processor with a store after a change of keys, a join of streams that are partitioned in different
+    ways, or a store after topics with different numbers of partitions. The last warning comes when an application
+    starts.
 
     >>> import warnings
     >>> from penstock import PartitioningWarning, Stores, StreamsBuilder
@@ -381,7 +383,7 @@ class PartitioningWarning(PenstockWarning):
 
 
 class OldNameWarning(PenstockWarning, DeprecationWarning):
-    """A name that Kafka Streams has deprecated, and that still works; the message has the name of today.
+    """A name that Kafka Streams has deprecated. It still works; the message gives the present name.
 
     Python shows a ``DeprecationWarning`` only in the program that was started. ``penstock`` shows this one for every
     file of a program, unless ``PYTHONWARNINGS`` or Python's option ``-W`` says what to show.

@@ -37,7 +37,7 @@ class HandlerResponse(StrEnum):
 
 
 class ErrorHandlerContext(NamedTuple):
-    """The facts about a failed record for its handler (``ErrorHandlerContext``).
+    """Information about a failed record, for its handler (``ErrorHandlerContext``).
 
     >>> from penstock import StreamsBuilder
     >>> from penstock.testing import TopologyTestDriver

@@ -49,14 +49,14 @@ class RecordMetadata(NamedTuple):
 
 
 class RecordContext(NamedTuple):
-    """The facts about a record for a function of the DSL whose last argument is called ``context`` (KS-08).
+    """Information about a record, for a function of the DSL whose last argument is called ``context`` (KS-08).
 
-    Filters, mappers, actions, branches, joiners, reducers, aggregators, mergers and what selects keys, ids and topics
-    may ask for it: ``lambda value, context: ...``, ``lambda key, value, context: ...``,
-    ``lambda key, value, aggregate, context: ...``. One that is annotated as ``RecordContext`` may be called anything,
-    and so may one more than the function has otherwise. Functions of a table are told of the record that changed the
-    row, and what they give is kept in a store. Selectors of ``KTable.group_by`` and foreign keys cannot ask, since they
-    are asked again where a row was.
+    Filters, mappers, actions, branches, joiners, reducers, aggregators, mergers, and functions that choose keys, ids
+    and topics may take it: ``lambda value, context: ...``, ``lambda key, value, context: ...``,
+    ``lambda key, value, aggregate, context: ...``. The argument may have another name if its annotation is
+    ``RecordContext``, or if the function takes one argument more than without a context. A function of a table gets the
+    context of the record that changed the row, and Penstock keeps its result in a store. The functions of
+    ``KTable.group_by`` and foreign keys cannot take a context, because Penstock also calls them for the old row.
 
     >>> from penstock.testing import pipe
     >>> pipe(lambda stream: stream.map_values(lambda value, context: f"{value} at {context.offset}"), [("a", "x")])
@@ -85,7 +85,7 @@ class Cancellable(Protocol):
     """
 
     def cancel(self) -> None:
-        """Have it called no more."""
+        """Stop the punctuation."""
 
 
 class ProcessorContext(Protocol):
@@ -109,15 +109,15 @@ class ProcessorContext(Protocol):
 
     @property
     def metrics(self) -> StreamsMetrics:
-        """Figures of your own, beside Penstock's: ``context.metrics.add_sensor("cents").add("cents-sold-total")``."""
+        """Your own metrics: ``context.metrics.add_sensor("cents").add("cents-sold-total")``."""
 
     @property
     def state_dir(self) -> Path:
-        """A folder of the task on this machine, for files that a processor can make again: it is made when it is asked
-        for, and is empty where the task runs for the first time."""
+        """A folder of the task on this machine, for files that a processor can create again. Penstock creates the
+        folder at the first use. It is empty if the task has not run on this machine before."""
 
     def app_configs(self) -> dict[str, Any]:
-        """The settings of the application, by name, without those that may hold secrets.
+        """The settings of the application, by name, without settings that may contain secrets.
 
         >>> from penstock.testing import pipe
         >>> def of_settings(record, context):
@@ -131,16 +131,16 @@ class ProcessorContext(Protocol):
 
     @property
     def key_serde(self) -> Serde:
-        """The type of keys where the topology names none: the setting ``default_key_serde``, or text."""
+        """The type of keys that the topology does not name: the setting ``default_key_serde``, or text."""
 
     @property
     def value_serde(self) -> Serde:
-        """The type of values where the topology names none: the setting ``default_value_serde``, or JSON."""
+        """The type of values that the topology does not name: the setting ``default_value_serde``, or JSON."""
 
     @property
     def record_metadata(self) -> RecordMetadata | None:
-        """Topic, partition and offset of the record that is being processed; None in a punctuation, and for records
-        that no record of a topic caused."""
+        """Topic, partition and offset of the current record; None in a punctuation, and for a record that does not come
+        from a topic's record."""
 
     @property
     def current_stream_time_ms(self) -> int:
@@ -155,35 +155,35 @@ class ProcessorContext(Protocol):
 
         Args:
             record: the record to send; ``record.with_value(...)`` keeps key, timestamp and headers.
-            child: the name of the one step to send it to; without it all steps behind this one get it.
+            child: the name of the only step to send it to; by default all next steps get the record.
 
         Raises:
             ProcessingError: no step of this name follows this one, or the argument is no ``Record``.
         """
 
     def get_state_store(self, name: str) -> Any:
-        """A store that the processor is connected to, to read and to write.
+        """Return a store that the processor is connected to, to read and to write.
 
         Raises:
-            ProcessingError: it is not connected to one of this name.
+            ProcessingError: the processor is not connected to a store of this name.
         """
 
     def schedule(self, interval: Duration, type: PunctuationType, callback: Callable[[int], object]) -> Cancellable:
-        """Have a function called again and again.
+        """Call a function at intervals (a punctuation).
 
-        After a restart, calls scheduled in ``init`` continue where they were. Calls scheduled later are lost then, as
-        in Kafka Streams, because functions are not stored. So let ``init`` schedule, and keep in a store which work is
-        due at which time.
+        After a restart, punctuations that ``init`` has scheduled continue where they were. Punctuations that were
+        scheduled later are lost, as in Kafka Streams, because functions are not stored. So schedule in ``init``, and
+        keep in a store which work is due at which time.
 
         Args:
             interval: milliseconds, a ``timedelta``, or text such as ``"10 seconds"``; at least a millisecond.
             type: by stream time, the first call is at the first record; by the wall clock, after one interval.
-            callback: called with the stream time or the wall-clock time in milliseconds. Calls that were missed
-                because time jumped are not made up for.
+            callback: a function of the stream time or the wall-clock time in milliseconds. If time jumps over several
+                intervals, the function is called once.
         """
 
     def commit(self) -> None:
-        """Ask for a commit soon: it comes when the chunk of records that is being processed ends."""
+        """Ask for a commit soon. It comes at the end of the current chunk of records."""
 
 
 class Processor(ABC, Generic[KIn, VIn]):
@@ -205,7 +205,7 @@ class Processor(ABC, Generic[KIn, VIn]):
     """
 
     def init(self, context: ProcessorContext) -> None:
-        """Called once, before the first record; punctuations are scheduled here."""
+        """Called once, before the first record. Schedule punctuations here."""
 
     @abstractmethod
     def process(self, record: Record) -> None:
@@ -216,8 +216,8 @@ class Processor(ABC, Generic[KIn, VIn]):
 
 
 class FixedKeyProcessor(Processor[KIn, VIn]):
-    """A processor that leaves keys as they are, for ``KStream.process_values``: what it forwards has the key of the
-    record it came from, so nothing has to be repartitioned behind it.
+    """A processor that keeps keys, for ``KStream.process_values``: each forwarded record has the key of the record that
+    it came from, so no repartition is needed afterwards.
 
     >>> from penstock.testing import pipe
     >>> class Doubled(FixedKeyProcessor[str, int]):
@@ -231,7 +231,7 @@ class FixedKeyProcessor(Processor[KIn, VIn]):
 
 
 class ValueTransformerWithKey(ABC, Generic[KIn, VIn]):
-    """Makes new values for the rows of a table, for ``KTable.transform_values`` (KIP-292).
+    """Computes new values for the rows of a table, for ``KTable.transform_values`` (KIP-292).
 
     >>> from penstock import Materialized, StreamsBuilder
     >>> from penstock.testing import TopologyTestDriver
@@ -251,7 +251,7 @@ class ValueTransformerWithKey(ABC, Generic[KIn, VIn]):
 
     @abstractmethod
     def transform(self, key: KIn, value: VIn | None) -> Any:
-        """The new value of a row; also asked for rows that were deleted, whose value is None."""
+        """Return the new value of a row. For a deleted row, the value is None."""
 
     def close(self) -> None:
         """Called when the task ends."""

@@ -8,11 +8,11 @@ from penstock.processor import ProcessorSupplier
 
 
 class ProcessorWrapper:
-    """Wraps the processors of a program, for logging, checks or stores that all of them need (KIP-1112).
+    """Wraps all processors of a program, for example to log, to check, or to add stores (KIP-1112).
 
-    Give the class as the setting ``processor_wrapper_class``. It wraps the processors that a program brings along
-    (``process``, ``process_values``, ``add_processor``, global stores). The steps of the DSL have no processors here:
-    they work on columns.
+    Give the class as the setting ``processor_wrapper_class``. It wraps the program's own processors (``process``,
+    ``process_values``, ``add_processor``, global stores). The other steps of the DSL have no processors, because they
+    work on columns.
 
     >>> from penstock import StreamsBuilder
     >>> from penstock.testing import TopologyTestDriver
@@ -43,5 +43,5 @@ class ProcessorWrapper:
         return supplier
 
     def wrap_fixed_key_processor_supplier(self, processor_name: str, supplier: ProcessorSupplier) -> Any:
-        """The same for processors that leave keys as they are (``process_values``)."""
+        """The same for processors that keep keys (``process_values``)."""
         return supplier

@@ -23,26 +23,26 @@ def open_store(
     max_age: Duration = 0,
     isolation_level: IsolationLevel | None = None,
 ) -> AnyView:
-    """A state store of an application that runs in another process, or not at all, for reading.
+    """Open a state store of an application for reading. The application may run in another process, or be stopped.
 
-    Each call shows the application's newest commit, ``snapshot()`` stays as it is. Threads may share the store. It has
-    a copy of its own in the folder for temporary files; the application does not notice. Close it, or use it in a
-    ``with`` block, to have the copy removed.
+    Each call reads the newest commit of the application; ``snapshot()`` stays at one commit. Threads may share the
+    store. The store reads its own copy of the state, in the folder for temporary files, and does not disturb the
+    application. Close the store, or use a ``with`` block, to remove the copy.
 
     Args:
-        application: the application's id, in the folder in which it runs; or its checkpoint: a folder, or the URL of an
-            object store.
+        application: the application's id, if this process runs in the same folder; otherwise the checkpoint: a folder,
+            or the URL of an object store.
         name: the store's name.
-        key: the type of the keys, or a serde, where it is none of Penstock's own; they are bytes otherwise. A class
-            whose JSON the keys are is given here, or they are dicts.
-        value: the same of the values.
-        max_age: how old the newest commit that is known may be before a call looks for a newer one; a look at an object
-            store takes a request each time.
-        isolation_level: ``READ_UNCOMMITTED`` asks the running program for what it has written and not committed, if it
-            runs on this machine and as this user (KIP-892).
+        key: the type or the serde of the keys, if the keys are JSON of a class (otherwise you get dicts), or if a serde
+            of your own wrote them (otherwise you get bytes).
+        value: the same for the values.
+        max_age: how old the state may be that a call returns. A call that may return older state saves a look for a
+            newer commit, which is a request to an object store.
+        isolation_level: ``READ_UNCOMMITTED`` also returns the uncommitted writes of the running program, if it runs on
+            this machine as the same user (KIP-892).
 
     Returns:
-        A view such as ``KeyValueView``, ``WindowView``, ``SessionView`` or ``VersionedView``, by the store's kind.
+        A view of the store's kind: ``KeyValueView``, ``WindowView``, ``SessionView`` or ``VersionedView``.
 
     Raises:
         ConfigError: there is no such application, nothing is committed yet, or there is no such store.

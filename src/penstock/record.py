@@ -24,7 +24,7 @@ class Window(NamedTuple):
 
 
 class Windowed(NamedTuple, Generic[K]):
-    """A key together with its window, both ends in milliseconds.
+    """A key and its window, with start and end in milliseconds.
 
     The end is exclusive for time windows and inclusive for sessions and sliding windows, as in Kafka Streams.
 
@@ -63,7 +63,7 @@ class SessionKey(NamedTuple):
 
 
 class ValueAndTimestamp(NamedTuple):
-    """A value and the time of the record that gave it, as in timestamped stores.
+    """A value and the timestamp of its record, as in timestamped stores.
 
     >>> ValueAndTimestamp("late", 1000).timestamp
     1000
@@ -101,7 +101,7 @@ class AggregationWithHeaders(NamedTuple):
 
 
 class ConsumerRecord(NamedTuple):
-    """One record of a topic, decoded, and where it stands.
+    """One record of a topic, decoded, with its partition and offset.
 
     >>> record = ConsumerRecord("JFK", {"delay": 5}, 1000, (), "departures", 0, 17)
     >>> record.value["delay"], record.offset

@@ -73,15 +73,7 @@ _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
 @dataclass(frozen=True)
 class StateSettings:
-    """How much memory and how many files a task's state may take.
-
-    ``hot_max_bytes`` bounds the rows a task keeps in memory; the rest is on disk. Committed rows go to disk when that
-    bound or ``flush_rows`` is reached, or the first of them is ``flush_interval`` milliseconds old. After
-    ``flush_commits`` commits they go in any case: a restart reads at most that many delta files.
-
-    At a flush a snapshot is published, and older delta files go, when delta files have ``snapshot_bytes`` since the
-    last one, or the first of them is ``snapshot_interval`` milliseconds old, or after ``snapshot_commits`` commits.
-    """
+    """Limits for the memory and the files of a task's state; :class:`Settings` describes them."""
 
     hot_max_bytes: int = 128 * MIB
     flush_rows: int = 200_000
@@ -94,7 +86,7 @@ class StateSettings:
 
 
 class SettingsArguments(TypedDict, total=False):
-    """The settings as keywords of ``topology.start`` and the test driver; see :class:`Settings` for what they are."""
+    """The settings as keywords of ``topology.start`` and the test driver; :class:`Settings` describes them."""
 
     log_dir: Path | str
     engine: str
@@ -153,97 +145,102 @@ class Settings:
 
     Attributes:
         log_dir: the folder of the file log's topics.
-        log: where the topics are instead: ``"kafka://host:9092"``, behind which librdkafka's options may stand as
-            ``?name=value&...``, or another folder.
-        engine: the runner of the application: ``"spark"``; ``"micro-batch"``, which makes each commit a short job of
-            Spark; or ``"local"`` for processes of this machine, without Spark and Java. ``"auto"`` takes ``"spark"``
-            where there is a session, or where PySpark and Java are installed.
-        schema_registry: the URL of the schema registry of ``Avro``, ``Protobuf`` and ``JsonSchema`` where they name
-            none; its options are variables ``PENSTOCK_SCHEMA_REGISTRY_...``.
-        state_dir: the folder of this application's databases and, unless ``checkpoint`` says otherwise, its commits.
-        checkpoint: where commits are kept: a folder, or the URL of an object store.
-        query_checkpoint: where Spark keeps the progress of the queries of DataFrames and tables: a folder, or a URL of
-            any file system that Spark has. By default the folder ``queries`` in the checkpoint.
-        enable_transactional_statestores: False lets all queries see every write at once, as of Kafka's stores without
-            transactions (KIP-892). State is exact after a crash in either case.
-        default_interactive_query_isolation_level: the level of queries that name none: ``"read_committed"``
-            or ``"read_uncommitted"``, or an ``IsolationLevel``. By default ``processing_guarantee`` decides: committed
-            rows under exactly once, every write at once under at least once.
-        dsl_store_format: ``"headers"`` gives the rows of tables, of windows and of the sides of joins headers, and
-            suppressions count the bytes of headers (KIP-1285, Kafka's ``"HEADERS"``); ``"default"`` keeps none.
-        statestore_cache_max_bytes: 0 sends every update of a table on; otherwise the last one per key and commit goes
-            on, as in Kafka Streams, where this is the size of the cache (10 MB by default there).
-        statestore_uncommitted_max_records: a task commits early when its stores hold that many uncommitted writes, in
-            the middle of a chunk, too; -1 for no limit (KIP-892). A commit has no more than that and the writes of one
-            record; records that would pass the limit may be processed twice to that end.
-        statestore_uncommitted_max_bytes: the same for the bytes of uncommitted writes, for each task (in Kafka Streams
-            for all of an instance, divided among its threads).
-        commit_max_bytes: how many bytes of input a task takes in one commit.
-        input_buffer_max_bytes: how many bytes may wait in repartition topics for partitions that are behind in time,
-            before reading from the partitions ahead pauses (in Kafka Streams: `input.buffer.max.bytes`).
-        chunk_records: how many records a task works on at once.
-        chunk_bytes: how many bytes of records it works on at once, at most.
-        max_task_idle: how long a task waits for records of a topic that is read to its end, before it continues with
-            its other topics. A duration; 0 for not at all (in Kafka Streams: `max.task.idle.ms`).
-        on_error: the reaction to a record that does not decode or whose function raises: ``"fail"``, ``"skip"``
-            (and count), or ``"dead_letter:<topic>"``.
+        log: the place of the topics, instead of ``log_dir``: ``"kafka://host:9092"``, which may end with librdkafka's
+            options (``?name=value&...``), or a folder.
+        engine: the engine that runs the application: ``"spark"``; ``"micro-batch"``, which makes each commit with short
+            Spark jobs; or ``"local"``, with processes on this machine, without Spark and Java. ``"auto"`` chooses
+            ``"spark"`` if there is a session, or if PySpark and Java are installed, and ``"local"`` otherwise.
+        schema_registry: the URL of the schema registry for each ``Avro``, ``Protobuf`` and ``JsonSchema`` that names no
+            registry. Variables ``PENSTOCK_SCHEMA_REGISTRY_...`` are its options.
+        state_dir: the folder of this application's databases and, unless you set ``checkpoint``, of its commits.
+        checkpoint: the place of the commits: a folder, or the URL of an object store.
+        query_checkpoint: the place where Spark stores the progress of its queries for DataFrames and tables: a folder,
+            or a URL of any file system that Spark supports. By default the folder ``queries`` in the checkpoint.
+        enable_transactional_statestores: with False, all queries see every write at once, as with Kafka's stores
+            without transactions (KIP-892). State is exact after a crash in either case.
+        default_interactive_query_isolation_level: the level of queries that give no level: ``"read_committed"`` or
+            ``"read_uncommitted"``, or an ``IsolationLevel``. By default ``processing_guarantee`` decides: under exactly
+            once, queries see committed rows; under at least once, every write at once.
+        dsl_store_format: with ``"headers"``, rows of tables, windows and both sides of joins have headers, and
+            suppressions count their bytes (KIP-1285, Kafka's ``"HEADERS"``). With ``"default"``, rows have no headers.
+        statestore_cache_max_bytes: with 0, a table sends every update; otherwise it sends the last update of each key
+            in a commit. In Kafka Streams, this is the size of the cache, 10 MB by default.
+        statestore_uncommitted_max_records: a task commits early, even in the middle of a chunk, if its stores have this
+            number of uncommitted writes; -1 for no limit (KIP-892). A commit never has more than this number and the
+            writes of one record. For this, Penstock may process the records that exceed the limit twice.
+        statestore_uncommitted_max_bytes: the same for the bytes of uncommitted writes, for each task. In Kafka Streams,
+            the threads of an instance share this limit.
+        commit_max_bytes: the most bytes of input that a task reads in one commit.
+        input_buffer_max_bytes: the most bytes that may wait in repartition topics for partitions that are behind in
+            time. Above this limit, Penstock stops reading from the partitions that are ahead (in Kafka Streams:
+            `input.buffer.max.bytes`).
+        chunk_records: the most records that a task processes at once.
+        chunk_bytes: the most bytes of records that a task processes at once.
+        max_task_idle: if a task has read one of its topics to the end, how long it waits for more records there before
+            it continues with its other topics. A duration; 0 means no wait (in Kafka Streams: `max.task.idle.ms`).
+        on_error: the reaction to a record that does not decode or whose function raises an error: ``"fail"``,
+            ``"skip"`` (and count), or ``"dead_letter:<topic>"``.
         deserialization_exception_handler: the reaction to a record that does not decode, in place of ``on_error``:
-            ``"fail"``, ``"continue"``, ``"dead_letter"``, a function that gets an ``ErrorHandlerContext`` and
-            answers one of these, or its name as ``"package.module:name"``.
-        processing_exception_handler: the same for a record whose function raises.
-        production_exception_handler: the same for one that cannot be written, or whose topic or partition cannot be
-            chosen.
-        dead_letter_topic: where dead letters go, unless ``on_error`` says it.
-        processing_guarantee: ``"exactly_once"``, for which ``"exactly_once_v2"`` is Kafka's name, or
-            ``"at_least_once"``: offsets are recorded after outputs and state, so that a crash in between has records
-            processed again on the state that they have changed already.
+            ``"fail"``, ``"continue"``, ``"dead_letter"``, a function that gets an ``ErrorHandlerContext`` and returns
+            one of these, or its name as ``"package.module:name"``.
+        processing_exception_handler: the same for a record whose function raises an error.
+        production_exception_handler: the same for a record that cannot be written, or whose topic or partition cannot
+            be chosen.
+        dead_letter_topic: the topic of dead letters, unless ``on_error`` names it.
+        processing_guarantee: ``"exactly_once"`` (Kafka's name ``"exactly_once_v2"`` means the same), or
+            ``"at_least_once"``: Penstock then stores offsets after outputs and state. After a crash in between, it
+            processes records again, on state that they have already changed.
         auto_offset_reset: where the application begins in a source topic that it has not read yet, unless the source
             names a place itself. ``"earliest"`` is the first record that is still there, ``"latest"`` the end of the
-            topic. ``"by_duration:1 day"`` begins with records that are not older, ``"by_timestamp:2026-01-01"`` with
-            those of that time or later. With ``"none"`` the start fails. A global table is always read from the
-            earliest.
-        default_key_serde: the type of keys where the topology names none. By default source topics have ``str``, and
-            the results of functions keep their type. It is a type or a serde; in files ``"str"``, ``"int"``,
-            ``"float"``, ``"bytes"``, ``"json"``, or ``"package.module:name"`` for a serde or a class of your own.
-        default_value_serde: the type of values where the topology names none (``json`` for what is read).
-        default_timestamp_extractor: where the times of records come from that the topology does not say:
-            ``"FailOnInvalidTimestamp"`` (as if there were none), ``"LogAndSkipOnInvalidTimestamp"``,
+            topic. ``"by_duration:1 day"`` begins with records that are at most a day old, ``"by_timestamp:2026-01-01"``
+            with records of this time or later. With ``"none"``, the start fails. A global table always begins with the
+            earliest record.
+        default_key_serde: the type of keys, if the topology does not name it. By default the keys of source topics are
+            ``str``, and the results of functions keep their type. Give a type or a serde; in files ``"str"``,
+            ``"int"``, ``"float"``, ``"bytes"``, ``"json"``, or ``"package.module:name"`` for a serde or a class of your
+            own.
+        default_value_serde: the same for values; by default the values of source topics are JSON.
+        default_timestamp_extractor: the origin of the times of records, if the topology does not name it:
+            ``"FailOnInvalidTimestamp"`` (the default), ``"LogAndSkipOnInvalidTimestamp"``,
             ``"UsePartitionTimeOnInvalidTimestamp"``, ``"WallclockTimestampExtractor"``, or ``"package.module:name"``.
-        default_dsl_store: where the stores of the DSL are for which the program says nothing: ``"persistent"`` for the
-            disk, for which ``"rocksDB"`` is Kafka's name, or ``"in_memory"`` (in Kafka Streams: `default.dsl.store`).
+        default_dsl_store: the place of the DSL's stores, if the program does not name it: ``"persistent"`` for the disk
+            (Kafka's name ``"rocksDB"`` means the same), or ``"in_memory"`` (in Kafka Streams: `default.dsl.store`).
         dsl_store_suppliers_class: a class of ``DslStoreSuppliers`` that chooses these stores, or its name as
             ``"package.module:name"`` (KIP-954).
         processor_wrapper_class: a class of ``ProcessorWrapper`` that wraps the program's processors, or its name as
             ``"package.module:name"`` (KIP-1112).
-        on_lost_records: the reaction when retention has removed records that were not read yet: ``"fail"``, or
-            ``"skip"`` to continue with the first one that is still there.
-        commit_interval: the least time from the beginning of a commit to that of the next, in milliseconds or as text
-            such as ``"100 ms"``. 0 commits as records come: a record that comes to an idle program is committed at
-            once (in Kafka Streams: `commit.interval.ms`).
-        commit_cpu_percent: how much of one core commits may take, where no ``commit_interval`` is given. A program that
-            takes more, and is not behind, lets records gather for the next commit, for 100 ms at most. 0 for no limit.
-        slot_timeout: how long a slot may say nothing while it works before Spark is to replace it; to start it has that
-            time too, and a minute at least.
-        standby_replicas: on a cluster, how many other machines have a copy of each task's state that follows it commit
-            by commit, so that a task which moves there restores nothing: 0 or 1 (Kafka's `num.standby.replicas`). A
-            copy takes the disk of the task's own and a quarter of ``hot_max_bytes``. Stores that users bring have none.
-        emit_interval_ms: milliseconds of wall clock between two looks for windows that have closed
-            (``EmitStrategy.on_window_close``); 0 looks whenever stream time passes.
-        output_partitions: partitions of output topics that do not exist yet; 0 for as many as the tasks that write.
-        require_names: refuse a topology whose stores or repartition topics have generated names, with a list of them
-            and what to write (in Kafka Streams: `ensure.explicit.internal.resource.naming`, KIP-1111).
-        metrics_recording_level: which figures are given: ``"INFO"``, ``"DEBUG"`` with more of steps and stores, or
-            ``"TRACE"`` with latencies up to stores as well. Only the last costs more than the first.
-        hot_max_bytes: how many bytes of rows a task keeps in memory; the rest is in its database.
-        flush_rows: committed rows go to the database when there are more of them,
-        flush_interval: when the first of them is that old: a duration,
-        flush_commits: and at the latest after so many commits, which is what a restart reads at most.
-        snapshot_bytes: a task's database is published in the checkpoint, for machines that have no copy of it, when
-            delta files have that many bytes since the last time,
-        snapshot_interval: when the first of them is that old: a duration,
-        snapshot_commits: and at the latest after so many commits, and those up to the next flush.
-        block_cache_bytes: how many bytes of its database a task keeps in memory.
-        origins: where each value comes from, for ``penstock config``.
+        on_lost_records: the reaction if retention has removed unread records: ``"fail"``, or ``"skip"`` to continue
+            with the first record that is still there.
+        commit_interval: the least time between the beginnings of two commits, in milliseconds or as text such as
+            ``"100 ms"``. With 0, Penstock commits as records arrive: at once, if the program was idle (in Kafka
+            Streams: `commit.interval.ms`).
+        commit_cpu_percent: the share of one core that commits may take, if you set no ``commit_interval``. Above this
+            share, a program that is not behind waits up to 100 ms for more records before its next commit. 0 means no
+            limit.
+        slot_timeout: how long a working slot may be silent before Penstock replaces it. A slot also has this time to
+            start, but at least a minute.
+        standby_replicas: on a cluster, how many other machines keep a copy of each task's state: 0 or 1 (Kafka's
+            `num.standby.replicas`). The copy follows each commit, so a task that moves there restores only the commits
+            that it lacks. A copy takes as much disk as the state, and a quarter of ``hot_max_bytes``. Your own stores
+            have no copies.
+        emit_interval_ms: milliseconds of wall clock between two checks for closed windows
+            (``EmitStrategy.on_window_close``). With 0, Penstock checks whenever stream time advances.
+        output_partitions: the number of partitions of new output topics; 0 means the number of tasks that write.
+        require_names: refuse a topology whose stores or repartition topics have generated names. The error lists them
+            and says what to write (in Kafka Streams: `ensure.explicit.internal.resource.naming`, KIP-1111).
+        metrics_recording_level: the metrics that Penstock reports: ``"INFO"``, ``"DEBUG"`` with more metrics of steps
+            and stores, or ``"TRACE"`` with latencies of stores, too. Only ``"TRACE"`` costs more than ``"INFO"``.
+        hot_max_bytes: the most bytes of rows that a task keeps in memory; the other rows are in its database on disk.
+        flush_rows: the number of committed rows at which a task writes them to its database.
+        flush_interval: the age of the oldest of these rows at which the task writes them. A duration.
+        flush_commits: the number of commits after which the task writes these rows at the latest, and so the most
+            commits that a restart reads.
+        snapshot_bytes: the size of the delta files at which a task writes a snapshot of its database into the
+            checkpoint, for other machines.
+        snapshot_interval: the age of the oldest of these delta files at which the task writes a snapshot. A duration.
+        snapshot_commits: the number of commits after which the task writes a snapshot at the latest, at its next flush.
+        block_cache_bytes: the size of the memory in which a task caches blocks of its database.
+        origins: the origin of each value, for ``penstock config``.
 
     >>> settings = Settings(commit_max_bytes=64_000_000, on_error="skip")
     >>> settings.commit_max_bytes, settings.commit_interval

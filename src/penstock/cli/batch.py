@@ -28,7 +28,7 @@ _FORMATS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".ndjson":
     "--application-id", metavar="ID", help="The application whose next commit this batch is. [default: the file's name]"
 )
 @click.option(
-    "--batch", "name", metavar="NAME", help="A name for the rows of --input. Rows of the same name count once."
+    "--batch", "name", metavar="NAME", help="A name for the rows of --input. Rows with the same name count once."
 )
 @click.option(
     "--input",
@@ -61,9 +61,9 @@ def batch(
 ) -> None:
     """Run a program once over all new records, as a Spark batch.
 
-    The batch reads the records that are new in the program's topics since the last commit, and the rows of the files of
-    --input. It makes one commit. Run it again to process later records. If you give files, give a name with --batch,
-    too: if a scheduler repeats the job, rows of the same name still count once.
+    The batch reads all records that came into the program's topics after the last commit, and the rows of the files
+    that --input names. It makes one commit. Run it again to process later records. If you give files, give a name with
+    --batch, too: if a scheduler repeats the job, rows with the same name still count once.
 
     \b
     Examples:

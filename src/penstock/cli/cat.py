@@ -98,7 +98,16 @@ def cat(
 
 @click.command(cls=Command)
 @click.argument("name", shell_complete=complete_topic)
-@click.option("-n", "--lines", "count", type=click.IntRange(min=0), default=10, show_default=True, metavar="N")
+@click.option(
+    "-n",
+    "--lines",
+    "count",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="How many of the last records to show.",
+)
 @click.option("--follow", "-f", is_flag=True, help="Show new records as they arrive, until Ctrl-C.")
 @click.option("--partition", "-p", type=click.IntRange(min=0), help="Show only this partition.")
 @_display_options

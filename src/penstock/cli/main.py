@@ -37,7 +37,9 @@ COMMANDS = {
 )
 @click.version_option(__version__, prog_name="penstock")
 def main() -> None:
-    """The Kafka Streams DSL in Python, executed on Spark, with an embedded log instead of a broker.
+    """Stream processing in Python with the DSL of Kafka Streams, on Spark or without it.
+
+    Topics are in a folder on disk, or in Kafka.
 
     \b
     Examples:

@@ -32,8 +32,8 @@ T = TypeVar("T")
 program_argument = click.argument("program", metavar="PROGRAM")
 
 PROGRAM_HELP = (
-    "PROGRAM is app.py:name or package.module:name; the name is that of a Topology, a StreamsBuilder or a function "
-    f"that returns one of them, {_DEFAULT_NAME!r} when it is left out."
+    "PROGRAM is app.py:NAME or package.module:NAME. NAME is a Topology, a StreamsBuilder, or a function that returns "
+    f"one of them. Without :NAME, the name is {_DEFAULT_NAME!r}."
 )
 
 

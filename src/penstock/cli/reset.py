@@ -26,7 +26,7 @@ from penstock.values.times import to_timestamp, wall_clock_ms
 @click.option(
     "--to-datetime", metavar="TIME", help="Read from the first record at this time or later: ISO 8601, or milliseconds."
 )
-@click.option("--by-duration", metavar="DURATION", help='Read from this long ago on, such as "2 days".')
+@click.option("--by-duration", metavar="DURATION", help='Read records of this age and newer ones, such as "2 days".')
 @click.option(
     "--to-offset", type=click.IntRange(min=0), metavar="N", help="Read from this offset on, in each partition."
 )

@@ -81,7 +81,7 @@ _ABORTED, _TERMINATED = 130, 143
     help="spark: slots in one long Spark job; micro-batch: a short Spark job for each commit; local: processes on this "
     "machine, without Spark. [default: auto, which is spark if it is installed, else local]",
 )
-@click.option("--serve", is_flag=True, envvar="PENSTOCK_SERVE", help="Serve its state over HTTP, and /health.")
+@click.option("--serve", is_flag=True, envvar="PENSTOCK_SERVE", help="Serve the state and /health over HTTP.")
 @click.option("--serve-port", type=click.IntRange(0, 65535), help="Port of --serve; 0: any free one. [default: 8092]")
 @click.option("--ui", "shows_page", is_flag=True, envvar="PENSTOCK_UI", help="Serve a web page; includes --serve.")
 @click.option("--ui-port", type=click.IntRange(0, 65535), help="Port of --ui; 0: any free one. [default: 8093]")

@@ -169,7 +169,9 @@ def _cells(row: _Row) -> tuple[str, ...]:
 
 @topics.command()
 @click.argument("name")
-@click.option("--partitions", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option(
+    "--partitions", type=click.IntRange(min=1), default=1, show_default=True, help="The number of partitions."
+)
 @click.option("--key", type=TYPES, default="str", show_default=True, help="The type of the keys.")
 @click.option("--value", type=TYPES, default="json", show_default=True, help="The type of the values.")
 @click.option("--retention", callback=read_by(to_ms), metavar="DURATION", help="How long the topic keeps records.")

@@ -12,7 +12,14 @@ from penstock.cli.terminal import print_json
 
 @click.command(cls=Command, epilog=PROGRAM_HELP)
 @program_argument
-@click.option("--format", "format_", type=click.Choice(["text", "mermaid"]), default="text", show_default=True)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["text", "mermaid"]),
+    default="text",
+    show_default=True,
+    help="The form of the output.",
+)
 @click.option("--mermaid", is_flag=True, help="The same as --format mermaid.")
 @json_option
 def topology(program: str, format_: str, mermaid: bool, as_json: bool) -> None:

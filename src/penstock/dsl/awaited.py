@@ -68,27 +68,29 @@ class AwaitedSteps(Stream[K, V]):
         ordered: bool = True,
         batch: int | None = None,
     ) -> KStream[K, Any]:
-        """The records with new values, from an async function of (value) or (key, value): calls of services and models.
+        """Give each record a new value, from an async function of (value) or (key, value) that calls a service or a
+        model.
 
         The calls of a chunk of records run side by side, in one event loop of the process. The commit waits for them.
-        A commit that is repeated after a crash makes its calls again, so calls happen at least once; their results
-        count exactly once.
+        If a commit is repeated after a crash, its calls are repeated, too: calls happen at least once, and their
+        results count exactly once.
 
         Args:
-            mapper: the async function. A call that raises or takes longer than ``timeout`` goes the ``on_error`` way.
+            mapper: the async function. If a call raises an error or takes longer than ``timeout``, and all ``retries``
+                fail, its record fails, and ``on_error`` decides.
             value: the type of the results.
             name: the step's name.
             capacity: how many calls run side by side in each slot.
-            timeout: how long one call may take; by default any time.
-            retries: how often a call that failed is made again: after 0.1 seconds, 0.2, 0.4, and so on up to 10.
-            ordered: False allows another order than that of the stream. Results keep the order of the stream in
-                any case: a commit shows them all at once, so none would come earlier (decision 0122).
-            batch: with a number, one call gets up to so many records: a list of values, or lists of keys and of values.
-                It returns a list of as many results. If such a call fails, and errors do not stop the program, each of
-                its records is tried alone.
+            timeout: the longest time of one call; by default there is no limit.
+            retries: how often a failed call is repeated: after 0.1 seconds, 0.2, 0.4, and so on, up to 10.
+            ordered: changes nothing. Results always keep the order of the stream: a commit shows them all at once, so
+                another order would show none of them earlier (decision 0122).
+            batch: the largest number of records in one call. The function then gets a list of values, or lists of keys
+                and of values, and returns a list with a result for each. If such a call fails, and errors do not stop
+                the program, Penstock tries each of its records alone.
 
         Raises:
-            TopologyError: it is no async function, or a number is out of range.
+            TopologyError: the function is not async, or a number is out of range.
 
         >>> from penstock.testing import pipe
         >>> async def score(value: int) -> int:
@@ -121,7 +123,8 @@ class AwaitedSteps(Stream[K, V]):
         ordered: bool = True,
         batch: int | None = None,
     ) -> KStream[K, V]:
-        """The records for which an async function of (key, value) is true; see ``map_values_async`` for the arguments.
+        """Keep the records for which an async function of (key, value) is true; for the arguments, see
+        ``map_values_async``.
 
         >>> from penstock.testing import pipe
         >>> async def is_known(key, value):

@@ -91,7 +91,8 @@ class Branched(Options):
 
 
 class BranchedKStream(KafkaNames, Generic[K, V]):
-    """A stream being split; call ``branch`` for each branch and end with a default branch or without one.
+    """A stream that is being split. Call ``branch`` for each branch, and at the end ``default_branch`` or
+    ``no_default_branch``.
 
     >>> from penstock import StreamsBuilder
     >>> numbers = StreamsBuilder().stream("numbers", value=int)
@@ -130,7 +131,7 @@ class BranchedKStream(KafkaNames, Generic[K, V]):
     ) -> BranchedKStream[K, V]:
         """Add a branch for the records that no earlier branch took and for which a function of (key, value) is true.
 
-        Instead of a name it may be given a ``Branched``, alone as in Kafka Streams or as ``branched=``.
+        Instead of a name, you can give a ``Branched``: as in Kafka Streams, or as ``branched=``.
         """
         given = _branched_of("branch", branched, name)
         self._add(branch_of(predicate), given, len(self._node.predicates) + 1)

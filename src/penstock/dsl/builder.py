@@ -128,48 +128,50 @@ class StreamsBuilder(OwnSources):
         headers: str | None = None,
         format: Format | None = None,
     ) -> KStream[Any, Any]:
-        """The records of one or more topics, or the rows of a streaming DataFrame, as a stream.
+        """Read the records of one or more topics, or the rows of a streaming DataFrame, as a stream.
 
-        A DataFrame may come from any source of Spark (docs/spark.md). The program starts its query, watches it and
-        stops it, and keeps the rows in a topic of its own, ``<application id>-<name>-source``. Rows with a column
-        ``_change_type`` are a change feed: deletions become records without a value.
+        A DataFrame may come from any source of Spark (docs/spark.md). The program starts, watches and stops its query,
+        and keeps the rows in an internal topic, ``<application id>-<name>-source``. Rows with a column ``_change_type``
+        are a change feed: deletions become records without a value.
 
         Args:
-            topic: the topic's name, several of them, or ``re.compile(...)``: all topics whose whole names match, and
-                those that appear later, which are begun as ``offset_reset`` says (``metadata.max.age.ms`` is a second).
+            topic: the name of a topic, a list of names, or ``re.compile(...)``: all topics whose whole names match.
+                Penstock adds topics that appear later within a second, and begins them at ``offset_reset``.
             key: the type of the keys: ``str`` (default), ``int``, ``float``, ``bytes``, a serde.
-            value: the type of the values: one of these, a dict, dataclass or ``msgspec.Struct`` (JSON); anything JSON
-                can say by default.
+            value: the type of the values: one of these types, or a dict, a dataclass or a ``msgspec.Struct`` (JSON). By
+                default any JSON.
             timestamp: the time of a record: a field of the value such as ``"at"`` or ``"order.at"``, or a function of
                 (value) or (key, value). Times are milliseconds since 1970, a ``datetime`` or text in ISO 8601 (UTC
-                where no zone is given). It may also be a ``TimestampExtractor``, which gets the whole record. Without
-                it the time is the one the record carries.
+                without a zone). It may also be a ``TimestampExtractor``, which gets the whole record. By default it is
+                the timestamp of the record.
             name: the step's name.
             offset_reset: where an application begins that has not read the topic yet: ``"earliest"``, ``"latest"``,
-                ``"none"`` (its start fails), or an ``AutoOffsetReset``. A ``timedelta`` takes records that are not
-                older, a ``datetime`` those of that time or later. By default the setting ``auto_offset_reset`` says it.
-            consumed: all of this in a ``Consumed``; it may also stand behind the topic, as in Kafka Streams.
+                ``"none"`` (its start fails), or an ``AutoOffsetReset``. A ``timedelta`` begins with records that are
+                not older, a ``datetime`` with records of that time or later. By default the setting
+                ``auto_offset_reset`` decides.
+            consumed: these options in a ``Consumed``. You can also pass it after the topic, as in Kafka Streams.
             timestamp_unit: the unit of the numbers in the field ``timestamp``, counted from 1970: ``"s"``, ``"ms"``
                 (default), ``"us"`` or ``"ns"``.
-            order: of a DataFrame the column that says in which order rows arrived, or two: the partition, and the
-                offset in it. By default the rows of a micro-batch are taken by their times.
-            partitions: how many partitions the topic of a DataFrame gets; by default 8, or as many as the topics have
+            order: for a DataFrame: the column with the order in which rows arrived, or two columns: the partition, and
+                the offset in it. By default the rows of a micro-batch are sorted by their times.
+            partitions: the number of partitions of a DataFrame's topic. The default is 8, or the number of the topics
                 with which it is joined.
-            trigger: how often rows of a DataFrame are looked for; by default as soon as the last ones are there.
-            headers: the column of a DataFrame with the records' headers, an
-                ``array<struct<key: string, value: binary>>``; by default records have none.
-            format: the format of the topic whose values are envelopes, in place of ``value``: ``debezium(Order)``,
-                ``maxwell(Order)``, ``cloud_event(Order)``, ``json_lines(Order)``. ``timestamp`` then names a field of
-                the rows.
+            trigger: for a DataFrame: the time between two micro-batches; by default each one starts when the previous
+                one has ended.
+            headers: for a DataFrame: the column with the headers, an ``array<struct<key: string, value: binary>>``; by
+                default records have no headers.
+            format: the envelope of the topic's values, in place of ``value``: ``debezium(Order)``, ``maxwell(Order)``,
+                ``cloud_event(Order)``, ``json_lines(Order)``. ``timestamp`` then names a field of the data in the
+                envelope.
 
-        Of a DataFrame ``key``, ``value`` and ``timestamp`` name columns, as for :func:`penstock.write`; several columns
-        are a key together, which functions get as a dict. ``value`` may also be the type that whole rows are read as.
-        ``name`` is needed, and stays the same in later versions of the program: the rows and the query's progress are
-        kept under it.
+        For a DataFrame, ``key``, ``value`` and ``timestamp`` name columns, as for :func:`penstock.write`. A list of
+        columns makes one key, which functions get as a dict. ``value`` may also be a type that whole rows are read as.
+        ``name`` is required. Keep it when you change the program, because it identifies the rows and the query's
+        progress.
 
         Raises:
-            TopologyError: there is no topic, ``offset_reset`` is none of these, or something was said twice; of a
-                DataFrame, that it has no name, is not a stream, or lacks a column.
+            TopologyError: there is no topic, ``offset_reset`` is none of these, or an option is given twice. For a
+                DataFrame: it has no name, is not a stream, or lacks a column.
             ConfigError: a topic cannot keep a column of the DataFrame.
         """
         given = taken(
@@ -312,21 +314,21 @@ class StreamsBuilder(OwnSources):
         headers: str | None = None,
         format: Format | None = None,
     ) -> KTable[Any, Any]:
-        """The records of a topic as a table: each is the newest value of its key, a null value deletes it.
+        """Read the records of a topic as a table: each record has the new value of its key, and a null value deletes
+        the key.
 
-        A streaming DataFrame may stand in place of the topic, as for ``stream``; ``key`` names the column of its keys.
-        The rows of a change feed (``_change_type``) are updates and deletions.
+        As for ``stream``, a streaming DataFrame may replace the topic; ``key`` names the column with its keys. The rows
+        of a change feed (``_change_type``) are updates and deletions.
 
-        The table has a store when it is given a name for one, or when a later step needs it. Types that its
-        ``Materialized`` has are those of the topic. With ``offset_reset`` it begins as ``stream`` says, and as there a
-        ``Consumed`` may say how the topic is read.
+        The table has a store if you name one, or if a later step needs it. The types of its ``Materialized`` are also
+        those of the topic. ``offset_reset`` and ``Consumed`` mean the same as for ``stream``.
 
-        Change data is a table with ``format=debezium(Order)`` or ``format=maxwell(Order)``, in place of ``value``.
-        Unless ``key=bytes``, keys lose their envelopes, and the table is repartitioned by the new ones.
+        For change data, give ``format=debezium(Order)`` or ``format=maxwell(Order)`` in place of ``value``. Unless you
+        give ``key=bytes``, Penstock takes keys out of their envelopes, and repartitions the table by them.
 
         Raises:
-            TopologyError: ``key`` or ``value`` is one type and that of the ``Materialized`` another, or something was
-                said twice.
+            TopologyError: ``key`` or ``value`` differs from the type of the ``Materialized``, or an option is given
+                twice.
         """
         taken_ = taken(
             "table", topic, key, value, timestamp, timestamp_unit, name, order, partitions, trigger, headers,
@@ -358,24 +360,24 @@ class StreamsBuilder(OwnSources):
         return KTable(graph, graph.add(node), keys, values)
 
     def add_state_store(self, builder: Any) -> StreamsBuilder:
-        """Add a store for processors, which are connected to it by its name; the builder again, to chain.
+        """Add a store, which processors use by its name. Returns the builder, so you can chain calls.
 
         Args:
             builder: the result of ``Stores.key_value_store_builder`` or a similar function.
 
         Raises:
-            TopologyError: it is no such builder, or another store has its name.
+            TopologyError: the argument is not a builder of a store, or another store has this name.
         """
         add_store(self._graph, builder)
         return self
 
     def build(self) -> Topology:
-        """The finished topology.
+        """Return the finished topology.
 
-        Warns of processors with stores behind steps that change keys, and of joins of streams that are partitioned in
-        two ways (``PartitioningWarning``), each in its own line.
+        Warn with a ``PartitioningWarning`` if a processor with a store comes after a step that changes keys, or if the
+        two sides of a join are partitioned in different ways. Each warning shows the line of the step.
 
         Raises:
-            TopologyError: it cannot be run as it is; the message says where and why.
+            TopologyError: the topology cannot run; the message says where and why.
         """
         return Topology(self._graph.declared, self._graph.stores.values()).checked()

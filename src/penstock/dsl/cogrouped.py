@@ -27,7 +27,8 @@ Groups = tuple[tuple["KGroupedStream[Any, Any]", UserFunction], ...]
 
 
 class CogroupedKStream(KafkaNames, Generic[K, R]):
-    """Streams grouped by the same keys, each with a function of (key, value, aggregate) for the one aggregate of a key.
+    """Several grouped streams that share one aggregate for each key. Each stream has its own function of (key, value,
+    aggregate).
 
     Records with a null key or a null value are dropped and counted.
     """
@@ -36,7 +37,7 @@ class CogroupedKStream(KafkaNames, Generic[K, R]):
         self._groups = groups
 
     def cogroup(self, grouped: KGroupedStream[K, V], aggregator: Aggregator[K, V, R]) -> CogroupedKStream[K, R]:
-        """With one more stream; a stream that is there already gets the new aggregator."""
+        """Add another stream with its aggregator. If the stream is already there, it gets the new aggregator."""
         from penstock.dsl.grouped import KGroupedStream
 
         if not isinstance(grouped, KGroupedStream):
@@ -65,7 +66,7 @@ class CogroupedKStream(KafkaNames, Generic[K, R]):
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[K, R]:
-        """The values of each key of all streams made into one, from an initial value.
+        """Aggregate the values that each key has in all streams, from an initial value.
 
         >>> from penstock.testing import pipe
         >>> def visits_and_orders(stream):
@@ -120,7 +121,7 @@ class TimeWindowedCogroupedKStream(KafkaNames, Generic[K, R]):
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[Windowed[K], R]:
-        """The values of each key and window of all streams made into one, from an initial value."""
+        """Aggregate the values that each key and window has in all streams, from an initial value."""
         value, given = kept_as("aggregate", value, materialized, store)
         return cogrouped_table(self._groups, initializer, None, self._windows, value=value, given=given, name=name)
 
@@ -151,7 +152,7 @@ class SessionWindowedCogroupedKStream(KafkaNames, Generic[K, R]):
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[Windowed[K], R]:
-        """The values of each session of all streams made into one; ``merger`` is for sessions that merge."""
+        """Aggregate the values that each session has in all streams; ``merger`` combines two sessions that merge."""
         merge = merger_of(merger)
         value, given = kept_as("aggregate", value, materialized, store)
         return cogrouped_table(self._groups, initializer, merge, self._windows, value=value, given=given, name=name)

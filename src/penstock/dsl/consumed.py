@@ -22,7 +22,7 @@ OffsetReset = str | AutoOffsetReset | datetime | timedelta
 
 @dataclass(frozen=True)
 class Consumed(Options, Generic[K, V]):
-    """How a topic is read, as a stream or a table; for editors, of which types if ``with_`` says them.
+    """The options for reading a topic as a stream or a table.
 
     >>> from penstock import StreamsBuilder
     >>> from penstock.testing import TopologyTestDriver

@@ -16,16 +16,16 @@ _ARGUMENTS = ("store_name", "key_serde", "value_serde")
 class Deduplicated(Options):
     """The name of a deduplication, its store's name, and the types of its ids and values.
 
-    ``key_serde`` is the type of the compared ids: of the key itself for ``deduplicate_by_key``, of the
-    id for the other two. Two ids are the same if their bytes are. ``value_serde`` is the type of the values on their
-    way through a repartition topic, if there is one.
+    ``key_serde`` is the type of the compared ids: of the key itself for ``deduplicate_by_key``, of the id for the other
+    two. Two ids are the same if their bytes are. ``value_serde`` is the type of the values in the repartition topic, if
+    there is one.
 
     >>> Deduplicated.as_("orders").with_key_serde(str)
     Deduplicated(name='orders', key_serde=<serde str>)
 
     Raises:
         TopologyError: a name cannot be the name of a step or a store.
-        ConfigError: a type is none that can be written.
+        ConfigError: values of a type cannot be written.
     """
 
     name: str | None = None

@@ -105,14 +105,14 @@ class GlobalSources(KafkaNames):
         consumed: Consumed[Any, Any] | None = None,
         timestamp_unit: str | None = None,
     ) -> GlobalKTable[Any, Any]:
-        """The records of a topic as a table of which every task has all, to join streams with by any key.
+        """Read the records of a topic as a table that every task has completely. Streams can join it by any key.
 
-        New records of the topic count from the next batch on; the batch's own streams do not need its partitions.
-        A ``Consumed`` may say how the topic is read, as for ``stream``.
+        Tasks see new records of the topic from the next commit on. The topic may have another number of partitions than
+        the streams. ``Consumed`` means the same as for ``stream``.
 
         Raises:
-            TopologyError: the table is declared as versioned, which global tables cannot be, or has two types; the
-                ``Consumed`` says where the topic is begun, and it is read as a whole.
+            TopologyError: the table is versioned, which global tables cannot be, or has two types; or the ``Consumed``
+                says where to begin, but Penstock reads the whole topic.
 
         >>> from penstock import StreamsBuilder
         >>> from penstock.testing import TopologyTestDriver
@@ -162,20 +162,20 @@ class GlobalSources(KafkaNames):
         name: str | None = None,
         consumed: Consumed[Any, Any] | None = None,
     ) -> Self:
-        """Add a store that every task has as a whole, and the processor that keeps it from a topic's records.
+        """Add a store that every task has completely, and the processor that fills it with a topic's records.
 
-        All processors read it without being connected to it; only this one writes it. A global table does that by
-        itself where the store has just what the topic has.
+        All processors can read the store without a connection to it; only this processor writes it. If the store has
+        the same rows as the topic, use a global table instead.
 
         Args:
             builder: the builder of the store.
-            topic: the topic, which all tasks read as a whole.
+            topic: the topic, which all tasks read completely.
             supplier: the processor's class or supplier; it gets the topic's records and puts into the store.
             key: the type of the topic's keys; ``str`` by default.
-            value: the type of its values; anything JSON can say by default.
+            value: the type of its values; by default any JSON.
             name: the processor's name.
-            consumed: types, name and timestamp extractor in a ``Consumed``; it may also stand in front of the
-                processor, as in Kafka Streams.
+            consumed: types, name and timestamp extractor in a ``Consumed``. You can also pass it before the processor,
+                as in Kafka Streams.
 
         >>> from penstock import Stores, StreamsBuilder
         >>> from penstock.testing import TopologyTestDriver
@@ -194,7 +194,7 @@ class GlobalSources(KafkaNames):
         ['BGO']
 
         Raises:
-            TopologyError: it is no builder, the supplier is none, or another store has its name.
+            TopologyError: the builder or the supplier is not valid, or another store has this name.
         """
         graph = self._graph
         check_topic(topic, "the topic of add_global_store")

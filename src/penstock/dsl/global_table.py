@@ -11,7 +11,7 @@ from penstock.usage.java_names import KafkaNames
 
 
 class GlobalKTable(KafkaNames, Generic[K, V]):
-    """A table that is whole in every task, so that a stream can be joined with it by any key.
+    """A table that every task has completely, so that a stream can be joined with it by any key.
 
     New records of its topic count from the next batch on.
 

@@ -29,7 +29,7 @@ _ANY_WINDOWS = (SessionWindows, TimeWindows, SlidingWindows, UnlimitedWindows, W
 
 
 class KGroupedStream(KafkaNames, Generic[K, V]):
-    """A stream grouped by key. Records with a null key or a null value are dropped and counted."""
+    """A stream grouped by key. Its aggregations drop and count records with a null key or a null value."""
 
     def __init__(
         self, graph: Graph, node: Node, key: Serde, value: Serde, name: str | None, repartition_required: bool
@@ -64,9 +64,9 @@ class KGroupedStream(KafkaNames, Generic[K, V]):
         name: str | None = None,
         windows: SessionWindows | None = None,
     ) -> KTable[Any, int]:
-        """The number of records of each key; with ``windows``, of each of its sessions (KIP-94).
+        """Count the records of each key, or with ``windows`` the records of each session of a key (KIP-94).
 
-        The text's own form is ``count(windows, store)``.
+        KIP-94 writes ``count(windows, store)``.
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.group_by_key().count(), [("a", "x"), ("b", "y"), ("a", "z")])
@@ -103,10 +103,10 @@ class KGroupedStream(KafkaNames, Generic[K, V]):
         name: str | None = None,
         windows: SessionWindows | None = None,
     ) -> KTable[Any, V]:
-        """The values of each key made into one by a function of (aggregate, value), from the first value on.
+        """Combine the values of each key with a function of (aggregate, value). The first value is the first aggregate.
 
-        With ``windows``, the values of each session of a key (KIP-94). The text's own form is ``reduce(reducer,
-        windows, store)``.
+        With ``windows``, combine the values of each session of a key. KIP-94 writes
+        ``reduce(reducer, windows, store)``.
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.group_by_key().reduce(lambda total, value: total + value), [("a", 1), ("a", 2)])
@@ -190,11 +190,11 @@ class KGroupedStream(KafkaNames, Generic[K, V]):
         merger: Merger[K, R] | None = None,
         windows: SessionWindows | None = None,
     ) -> KTable[Any, R]:
-        """The values of each key made into one by a function of (key, value, aggregate), from an initial value.
+        """Aggregate the values of each key: a function of (key, value, aggregate) adds each value to an initial
+        aggregate.
 
-        With ``windows`` and a ``merger``, a function of (key, one aggregate, other aggregate), the values of each
-        session of a key (KIP-94). The text's own form is ``aggregate(initializer, aggregator, merger, windows, value,
-        store)``.
+        With ``windows`` and a ``merger``, a function of (key, one aggregate, other aggregate), aggregate the values of
+        each session of a key (KIP-94 writes ``aggregate(initializer, aggregator, merger, windows, value, store)``).
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.group_by_key().aggregate(list, lambda key, value, seen: [*seen, value]),
@@ -286,7 +286,8 @@ class KGroupedStream(KafkaNames, Generic[K, V]):
 
 
 class KGroupedTable(KafkaNames, Generic[K, V]):
-    """A table grouped by new keys. A row's old value leaves its old group before its new value joins its new one."""
+    """A table grouped by new keys. If a row changes, its old value leaves the old group before its new value joins the
+    new group."""
 
     def __init__(self, graph: Graph, node: Node, key: Serde, value: Serde, name: str | None):
         self._graph = graph
@@ -302,7 +303,7 @@ class KGroupedTable(KafkaNames, Generic[K, V]):
     def count(
         self, store: str | Materialized | None = None, materialized: Materialized | None = None, name: str | None = None
     ) -> KTable[K, int]:
-        """The number of rows in each group.
+        """Count the rows in each group.
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.to_table().group_by(lambda key, city: (city, key)).count(),
@@ -320,7 +321,8 @@ class KGroupedTable(KafkaNames, Generic[K, V]):
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[K, V]:
-        """The values of each group made into one by functions of (aggregate, value): one adds, one takes out again."""
+        """Combine the values of each group with two functions of (aggregate, value): one adds a value, the other
+        subtracts it."""
         aggregation = nodes.Aggregation(
             kind="reduce",
             add=reducer_of(adder, "adder"),
@@ -385,7 +387,8 @@ class KGroupedTable(KafkaNames, Generic[K, V]):
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[K, R]:
-        """The values of each group made into one by functions of (key, value, aggregate), one of which takes out again.
+        """Aggregate the values of each group with two functions of (key, value, aggregate): one adds a value, the other
+        subtracts it.
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.to_table().group_by(lambda key, v: (v["city"], v["age"]))

@@ -18,7 +18,7 @@ from penstock.values.durations import Duration, to_ms
 
 @dataclass(frozen=True)
 class Joined(Options):
-    """How a stream is joined with a table.
+    """The options of a join of a stream with a table.
 
     >>> Joined.with_name("enrich").with_grace_period("10 seconds").grace_period_ms
     10000
@@ -84,7 +84,7 @@ class Joined(Options):
 
 @dataclass(frozen=True)
 class TableJoined(Options):
-    """How a table is joined with another one by a foreign key: where their rows are, and a name (KIP-775).
+    """The options of a join of two tables by a foreign key: their partitioners, and a name (KIP-775).
 
     >>> def by_country(topic, key, value, partitions):
     ...     return int(key.split("-")[0]) % partitions

@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 
 
 class KStream(StatelessSteps[K, V], AwaitedSteps[K, V], StreamJoins[K, V]):
-    """A stream of records: every record is an event of its own.
+    """A stream of records, each of which is an event.
 
-    Steps are chained; each returns a new stream and leaves this one as it is. Functions of ``(key, value)`` get both,
-    functions of ``(value)`` the value alone. ``key=`` and ``value=`` give the types of a step's results where they
-    change: a Python type or a serde. Left out, they follow from the function's annotations, else they stay what they
-    are; a record fails whose result is of another type. For editors and type checkers it is a ``KStream[K, V]`` of its
-    keys and values.
+    Each step returns a new stream, and leaves this one unchanged. Steps take functions of ``(key, value)`` or of
+    ``(value)``. If a step changes the type of keys or values, name the new type with ``key=`` or ``value=``: a Python
+    type or a serde. Without them, the function's annotations decide, or else the type stays the same. If a result does
+    not fit its type, its record fails. Editors and type checkers see a ``KStream[K, V]`` with the types of its keys and
+    values.
     """
 
     # --- processors ----------------------------------------------------------------------------------------------
@@ -56,17 +56,18 @@ class KStream(StatelessSteps[K, V], AwaitedSteps[K, V], StreamJoins[K, V]):
     def process(
         self, supplier: Any, *stores: str, key: Any = None, value: Any = None, name: str | None = None
     ) -> KStream[Any, Any]:
-        """Send each record through your processor, which may keep state; the result has the records that it forwards
+        """Pass each record to your processor, which may keep state. The result has the records that it forwards
         (KIP-820).
 
-        Its stores belong to the commit: its reads, writes and forwarded records count once, however often the machine
-        fails. The fields of the object are lost with the process.
+        Penstock commits the processor's stores together with its output, so each record counts once even after a
+        failure. The fields of the object are lost when its process ends.
 
         Args:
             supplier: a ``Processor`` class, a ``ProcessorSupplier``, a function without arguments that returns a new
                 processor, or a plain function of (record, context). Each task gets a processor of its own.
-            stores: the names of the stores it is connected to: added ones (``builder.add_state_store``) and tables'.
-            key: the type of the keys that it forwards; by default that of this stream.
+            stores: the names of the stores that the processor uses: those that you added with
+                ``builder.add_state_store``, and those of tables.
+            key: the type of the keys that it forwards; by default the type of this stream's keys.
             value: the type of the values.
             name: the step's name.
 
@@ -85,13 +86,13 @@ class KStream(StatelessSteps[K, V], AwaitedSteps[K, V], StreamJoins[K, V]):
     def process_values(
         self, supplier: Any, *stores: str, value: Any = None, name: str | None = None
     ) -> KStream[K, Any]:
-        """Send each record through a processor that leaves keys unchanged, so that no repartition is needed after it
-        (KIP-820).
+        """Pass each record to a processor that keeps its key, so that no repartition is needed afterwards (KIP-820).
 
         Args:
-            supplier: as for ``process``; records are forwarded under the key they came with, and none in punctuations.
+            supplier: as for ``process``. A forwarded record has the key of the record that the processor got, so
+                punctuations cannot forward.
             stores: the names of the stores it is connected to.
-            value: the type of the values that it forwards; by default that of this stream.
+            value: the type of the values that it forwards; by default the type of this stream's values.
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.process_values(lambda record, context: context.forward(
@@ -106,7 +107,7 @@ class KStream(StatelessSteps[K, V], AwaitedSteps[K, V], StreamJoins[K, V]):
     # --- several streams -----------------------------------------------------------------------------------------
 
     def merge(self, other: KStream[K, V], name: str | None = None) -> KStream[K, V]:
-        """The records of both streams.
+        """Merge two streams into one.
 
         Raises:
             TopologyError: their types differ, or they belong to different builders.
@@ -127,7 +128,7 @@ class KStream(StatelessSteps[K, V], AwaitedSteps[K, V], StreamJoins[K, V]):
         return KStream(self._graph, self._graph.add(merged), keys, values, required)
 
     def split(self, name: str | None = None) -> BranchedKStream[K, V]:
-        """Send each record down the first branch whose predicate holds.
+        """Send each record to the first branch whose predicate is true.
 
         >>> from penstock.testing import pipe
         >>> def big(stream):
@@ -154,17 +155,18 @@ class KStream(StatelessSteps[K, V], AwaitedSteps[K, V], StreamJoins[K, V]):
         """Write the records into a topic, each into the partition that Kafka's partitioner gives its key.
 
         Args:
-            topic: the topic, which is made when it does not exist; or a function of (key, value) or
-                (key, value, context) that gives each record's topic (``TopicNameExtractor``).
+            topic: the topic, which Penstock creates if it does not exist; or a function of (key, value) or (key, value,
+                context) that returns the topic of each record (``TopicNameExtractor``).
             key: the type of the topic's keys.
             value: the type of its values.
             name: the step's name.
             partitioner: a function of (topic, key, value, partitions), of the last three, or of (topic, key, value,
-                headers, partitions). It gives a record's partition, several, none (it is dropped then and counted), or
-                None for Kafka's choice (``StreamPartitioner``, KIP-837, KIP-1321).
-            create: whether topics that a function chooses are made when they do not exist; else records for them fail,
-                and ``on_error`` says how they are handled.
-            produced: types, name and partitioner in a ``Produced``; it may also stand behind the topic, as in Kafka
+                headers, partitions). It returns the partition of a record, several partitions, no partition (Penstock
+                then drops and counts the record), or None for Kafka's choice (``StreamPartitioner``, KIP-837,
+                KIP-1321).
+            create: whether Penstock creates a topic that a function chooses, if it does not exist. With False, records
+                for such a topic fail, and ``on_error`` decides what happens to them.
+            produced: types, name and partitioner in a ``Produced``. You can also pass it after the topic, as in Kafka
                 Streams.
 
         >>> from penstock import StreamsBuilder
@@ -195,14 +197,14 @@ class KStream(StatelessSteps[K, V], AwaitedSteps[K, V], StreamJoins[K, V]):
         trigger: Duration | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        """Append the records to a table: of Spark's catalog, at a path, or of a database; each once (docs/spark.md).
+        """Append each record once to a table: in Spark's catalog, at a path, or in a database (docs/spark.md).
 
-        The program starts the query that does it, watches it and stops it. The records pass through a topic of its own,
-        ``<application id>-<name>-sink``.
+        The program starts, watches and stops the Spark query that writes the table. The records pass through an
+        internal topic, ``<application id>-<name>-sink``.
 
         Args:
-            table: the table's name, such as ``"lake.shop.totals"``; it is made when it does not exist.
-            mode: ``"append"``; a table of Penstock's has ``"upsert"``.
+            table: the table's name, such as ``"lake.shop.totals"``. If the table does not exist, Penstock creates it.
+            mode: ``"append"``; the method of a ``KTable`` has ``"upsert"``.
             path: the folder or URL of the table, in place of ``table``.
             format: Spark's name for the kind of table: ``"delta"``, ``"iceberg"``, ``"parquet"``, ``"jdbc"``. By
                 default that of a table that exists, or of its catalog.
@@ -210,11 +212,11 @@ class KStream(StatelessSteps[K, V], AwaitedSteps[K, V], StreamJoins[K, V]):
                 windowed key its key, ``window_start`` and ``window_end``.
             value: the name of the column of the values; structs become their fields.
             timestamp: the name of a column with the records' times; none by default.
-            name: names the topic on the way, and the query; needed where the table's name has more than letters, digits
-                and dots. It stays the same in later versions of the program.
-            trigger: how often the table is written, one second by default.
-            options: Spark's options of the format, for ``"jdbc"`` with ``url``, ``user`` and ``password``. Secrets
-                stand elsewhere: ``"env:NAME"`` or ``"file:/path"``.
+            name: names the internal topic and the query; required if the table's name has other characters than
+                letters, digits and dots. Keep it when you change the program.
+            trigger: how often the query writes; by default every second.
+            options: Spark's options of the format; for ``"jdbc"``, these include ``url``, ``user`` and ``password``.
+                Give secrets as ``"env:NAME"`` or ``"file:/path"``.
 
         >>> from penstock import StreamsBuilder
         >>> builder = StreamsBuilder()
@@ -222,7 +224,7 @@ class KStream(StatelessSteps[K, V], AwaitedSteps[K, V], StreamJoins[K, V]):
         >>> orders.to_spark_table("lake.shop.orders", format="delta", key="number", value="amount", timestamp="at")
 
         Raises:
-            TopologyError: the target does not have the mode, or arguments do not go together.
+            TopologyError: the target does not have the mode, or the arguments do not fit together.
         """
         names_ = {"key": key, "value": value, "timestamp": timestamp, "name": name}
         asked = Asked(table, mode, path, format, trigger=trigger, options=options, **names_)
@@ -241,26 +243,26 @@ class KStream(StatelessSteps[K, V], AwaitedSteps[K, V], StreamJoins[K, V]):
         keep: Duration = KEEP,
         missing: Literal["stop", "skip"] = "stop",
     ) -> None:
-        """Hand the records to a sink, each exactly once (docs/sinks.md).
+        """Write each record into a sink, exactly once (docs/sinks.md).
 
-        The records pass through a topic of the program's own, ``<application id>-<name>-sink``, so a commit counts
-        first, and the sink gets it afterwards, also after a crash. The sink keeps a number with its rows, by which
-        Penstock sees how far it is. The program's process feeds the sink, on every engine.
+        As part of each commit, the program writes the records into an internal topic, ``<application id>-<name>-sink``.
+        A thread of the program then passes the committed records to the sink, also after a crash. The sink stores a
+        number with its rows, which tells Penstock how many records it has. Sinks work on every engine.
 
         Args:
             sink: a sink of your own (``penstock.sinks.Sink``), or a ready one of ``penstock.sinks``.
-            name: names the topic on the way, and the numbers in the sink. It stays the same in later versions of the
-                program.
+            name: names the internal topic, and the numbers in the sink. Keep it when you change the program.
             key: the name of the column of the keys, or None to leave them out. Structs become their fields, and a
                 windowed key its key, ``window_start`` and ``window_end``.
             value: the name of the column of the values; structs become their fields.
             timestamp: the name of the column of the records' times, or None to leave them out.
-            max_behind: how many records the sink may lack; the program makes no commit while it lacks more.
-            retry_for: how long a sink that fails is tried again, with longer and longer pauses. Then the program ends
-                with ``SinkError``.
-            keep: how long records stay in the topic that the sink has, so that it can get them again when it was
-                restored from an older copy.
-            missing: the choice when the sink lacks records that are gone: ``"stop"`` the program, or ``"skip"`` them.
+            max_behind: the program makes no commit while the sink lacks more records than this.
+            retry_for: how long Penstock retries a failing sink, with growing pauses. Then the program ends with
+                ``SinkError``.
+            keep: how long records stay in the topic after the sink has them. A sink that was restored from an older
+                copy gets them again.
+            missing: the reaction if the topic no longer has records that the sink lacks: ``"stop"`` the program, or
+                ``"skip"`` the records.
 
         Raises:
             TopologyError: an argument is not valid.
@@ -275,16 +277,16 @@ class KStream(StatelessSteps[K, V], AwaitedSteps[K, V], StreamJoins[K, V]):
         add_sink(self._handle, Wanted(sink, name, (key, value, timestamp), limits))
 
     def to_dataframe(self, spark: SparkSession, topic: str, log: Log | Kafka | Path | str | None = None) -> DataFrame:
-        """Write the records into a topic, and give them as a streaming DataFrame with types of their own.
+        """Write the records into a topic, and return them as a streaming DataFrame with the types of this stream.
 
-        Its columns are key, value, topic, partition, offset and timestamp; keys and values have the types of this
-        stream: numbers, text, bytes, structs of dataclasses, and windows as structs of key, start and end. JSON of any
-        form is text. Start queries of it when the program has started.
+        Its columns are key, value, topic, partition, offset and timestamp. Keys and values are numbers, text and bytes;
+        dataclasses are structs, windows are structs of key, start and end, and JSON without a type is text. Start
+        queries of the DataFrame after the program has started.
 
         Args:
             spark: the session to read with.
             topic: the topic, as for ``to``.
-            log: where the program's topics are; by default as the settings say.
+            log: the place of the program's topics; by default that of the settings.
 
         Raises:
             ConfigError: Spark's processes cannot open the log.
@@ -305,10 +307,11 @@ class KStream(StatelessSteps[K, V], AwaitedSteps[K, V], StreamJoins[K, V]):
         partitioner: Partitioner | None = None,
         repartitioned: Repartitioned | None = None,
     ) -> KStream[K, V]:
-        """The records, sent through an internal topic, so that equal keys are in one task; null keys are left out.
+        """Send the records through an internal topic, so that records with equal keys are in one task. Null keys are
+        left out.
 
-        With ``partitioner=``, as for ``to``, it is that which says in which task a record is. All of this can be said
-        in a ``Repartitioned``, alone as in Kafka Streams or as ``repartitioned=``.
+        ``partitioner=`` chooses the partition of each record, as for ``to``. You can also give these options in a
+        ``Repartitioned``: as the only argument, as in Kafka Streams, or as ``repartitioned=``.
         """
         given = repartitioned_of(repartitioned, name, partitions, key, value, partitioner)
         prefix = self._graph.names.node_or_next(names.REPARTITION, given.name)
@@ -320,7 +323,7 @@ class KStream(StatelessSteps[K, V], AwaitedSteps[K, V], StreamJoins[K, V]):
     def to_table(
         self, store: str | Materialized | None = None, materialized: Materialized | None = None, name: str | None = None
     ) -> KTable[K, V]:
-        """The stream read as a table: each record is the newest value of its key, a null value deletes it."""
+        """Read the stream as a table: each record has the new value of its key, and a null value deletes the key."""
         from penstock.dsl.ktable import KTable
 
         given = materialized_of(materialized, store)
@@ -341,9 +344,10 @@ class KStream(StatelessSteps[K, V], AwaitedSteps[K, V], StreamJoins[K, V]):
         value: Any = None,
         grouped: Grouped | None = None,
     ) -> KGroupedStream[K, V]:
-        """Group by the key; ``name`` names the repartition topic, if one is needed.
+        """Group the records by their key. ``name`` names the repartition topic, if one is needed.
 
-        Types and name can be said in a ``Grouped``, alone as in Kafka Streams or as ``grouped=``.
+        You can also give types and name in a ``Grouped``: as the only argument, as in Kafka Streams, or as
+        ``grouped=``.
         """
         from penstock.dsl.grouped import KGroupedStream
 
@@ -390,7 +394,8 @@ class KStream(StatelessSteps[K, V], AwaitedSteps[K, V], StreamJoins[K, V]):
         name: str | None = None,
         grouped: Grouped | None = None,
     ) -> KGroupedStream[Any, V]:
-        """Group by what a function of (key, value) gives, or an expression such as ``col("city")``; this repartitions.
+        """Group the records by the result of a function of (key, value), or of an expression such as ``col("city")``;
+        this repartitions.
 
         Types and name can be said in a ``Grouped``, behind the function as in Kafka Streams or as ``grouped=``.
 
@@ -410,11 +415,11 @@ class KStream(StatelessSteps[K, V], AwaitedSteps[K, V], StreamJoins[K, V]):
     def deduplicate_by_key(
         self, interval: Duration, deduplicated: Deduplicated | None = None, dropped_to: str | None = None
     ) -> KStream[K, V]:
-        """The records without those whose key was forwarded within an interval, before or after in time (KIP-655).
+        """Drop records whose key was forwarded within an interval, before or after in time (KIP-655).
 
-        Both ends of the interval count. A duplicate does not prolong it. A record that comes late by more than the
-        interval is forwarded unless its key is remembered, and is not remembered itself. Records without a key are
-        always forwarded. Keys are the same if their bytes are.
+        Both ends of the interval count. A duplicate does not extend the interval. If a record is late by more than the
+        interval, it is forwarded unless its key is remembered, and its own key is not remembered. Records without a key
+        are always forwarded. Two keys are the same if their bytes are the same.
 
         Args:
             interval: how far apart in time two records of a key must be for both to be forwarded.
@@ -434,8 +439,8 @@ class KStream(StatelessSteps[K, V], AwaitedSteps[K, V], StreamJoins[K, V]):
         deduplicated: Deduplicated | None = None,
         dropped_to: str | None = None,
     ) -> KStream[K, V]:
-        """The records without those whose key and id were forwarded within an interval (KIP-655), as by
-        ``deduplicate_by_key``; without key or id they are always forwarded.
+        """Drop records whose key and id were forwarded within an interval (KIP-655). The interval means the same as for
+        ``deduplicate_by_key``. Records without a key or id are always forwarded.
 
         Args:
             id_selector: a function of (key, value), or a field of the value such as ``"id"`` or ``"payload.id"``.
@@ -457,12 +462,12 @@ class KStream(StatelessSteps[K, V], AwaitedSteps[K, V], StreamJoins[K, V]):
         deduplicated: Deduplicated | None = None,
         dropped_to: str | None = None,
     ) -> KStream[K, V]:
-        """The records without those whose id was forwarded within an interval, under any key and in any partition
-        (KIP-655), as by ``deduplicate_by_key``.
+        """Drop records whose id was forwarded within an interval, under any key and in any partition (KIP-655). The
+        interval means the same as for ``deduplicate_by_key``.
 
-        The records go through a repartition topic by their ids and keep their keys; what groups by key afterwards
-        repartitions again; a processor with a store does not, so put ``repartition`` in front of it. Records without an
-        id are always forwarded.
+        The records keep their keys, but move to the partition of their id. A later group or join by key repartitions
+        them again. A processor with a store does not, so put ``repartition`` in front of it. Records without an id are
+        always forwarded.
 
         Args:
             id_selector: a function of (key, value), or a field of the value such as ``"id"`` or ``"payload.id"``.

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 
 class KTable(TableJoins[K, V]):
-    """A table: each key has at most one value, and every record is the change of one key.
+    """A table: each key has at most one value, and each record changes the value of one key.
 
-    Functions are only called with values that are there; a deletion (a null value) passes as it is.
+    A null value deletes its key. Penstock passes deletions on without a call of your functions.
     """
 
     def filter(
@@ -49,7 +49,7 @@ class KTable(TableJoins[K, V]):
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[K, V]:
-        """The rows for which a function of (key, value) is true; a row that ceases to be one is deleted."""
+        """Keep the rows for which a function of (key, value) is true. A row for which it becomes false is deleted."""
         return self._filter(predicate, False, materialized_of(materialized, store), name)
 
     def filter_not(
@@ -59,7 +59,7 @@ class KTable(TableJoins[K, V]):
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[K, V]:
-        """The rows for which a function of (key, value) is false; a row that ceases to be one is deleted."""
+        """Keep the rows for which a function of (key, value) is false. A row for which it becomes true is deleted."""
         return self._filter(predicate, True, materialized_of(materialized, store), name)
 
     def _filter(
@@ -115,7 +115,7 @@ class KTable(TableJoins[K, V]):
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[K, Any]:
-        """This table with new values, from a function of (value) or (key, value)."""
+        """Give each row a new value, from a function of (value) or (key, value)."""
         value, given = kept_as("map_values", value, materialized, store)
         function = user_function(mapper, "map_values", VALUE, KEY_VALUE, context=True)
         result = value_type(value, annotated(function), self._value)
@@ -139,23 +139,24 @@ class KTable(TableJoins[K, V]):
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[K, Any]:
-        """This table with new values, from a transformer of yours that may keep state (KIP-292).
+        """Give each row a new value, from your own transformer, which may keep state (KIP-292).
 
         Args:
-            supplier: a ``ValueTransformerWithKey`` class, a supplier of them with ``get()``, or a function without
-                arguments that returns a new one. It is asked for deleted rows too, with None.
-            stores: the names of the stores it is connected to; a ``Materialized`` may stand in front of them, as in
-                Kafka Streams.
-            value: the type of the new values; by default as ``transform`` is annotated, else that of this table's.
+            supplier: a ``ValueTransformerWithKey`` class, a supplier with ``get()``, or a function without arguments
+                that returns a new transformer. For a deleted row, the transformer gets None.
+            stores: the names of the stores that the transformer uses. You can pass a ``Materialized`` before them, as
+                in Kafka Streams.
+            value: the type of the new values; by default the annotation of ``transform``, or else the type of this
+                table's values.
             store: the name of a store to keep them in.
             materialized: how to keep them.
             name: the step's name.
 
         Raises:
             TopologyError: the supplier is none of these; when the topology is built, that there is no such store.
-            ProcessingError: while it runs, that the transformer forwards, which ``process`` may, or schedules
-                punctuations elsewhere than in ``init``; or does that in a table that somebody looks into and that has
-                no store of its own.
+            ProcessingError: while it runs: the transformer forwards a record, which only a processor may do, or
+                schedules a punctuation outside of ``init``; or it schedules one although other steps read its table,
+                which has no store.
         """
         first, *others = (*stores, None)
         materialized, first = in_place_of(Materialized, first, materialized, "transform_values", "materialized")
@@ -185,8 +186,8 @@ class KTable(TableJoins[K, V]):
     def to_stream(
         self, mapper: Callable[[K, V], Any] | None = None, key: Any = None, name: str | None = None
     ) -> KStream[Any, V]:
-        """The table's changes as a stream, deletions as null values; under new keys if a function of (key, value)
-        gives them.
+        """Return the table's changes as a stream, with deletions as null values. A function of (key, value) may return
+        new keys.
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.to_table().to_stream(), [("a", 1), ("a", None)])
@@ -218,10 +219,10 @@ class KTable(TableJoins[K, V]):
         trigger: Duration | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        """Keep a table equal to this one: of Spark's catalog, at a path, or of a database (docs/spark.md).
+        """Keep another table equal to this one: in Spark's catalog, at a path, or in a database (docs/spark.md).
 
-        Each change is merged by its key: a new key adds a row, a known key changes its row, a deletion removes the row.
-        The program starts the query that does it, watches it and stops it.
+        The table merges each change by its key: a new key adds a row, a known key changes its row, a deletion removes
+        its row. The program starts, watches and stops the Spark query that writes the table.
 
         Args:
             table: the table's name, such as ``"lake.shop.totals"``; if it does not exist and ``format`` is
@@ -234,11 +235,11 @@ class KTable(TableJoins[K, V]):
                 key its key, ``window_start`` and ``window_end``.
             value: the name of the column of the values; structs become their fields.
             timestamp: the name of a column with the records' times; none by default.
-            name: names the topic on the way, and the query; needed where the table's name has more than letters, digits
-                and dots. It stays the same in later versions of the program.
-            trigger: how often the table is written, one second by default.
-            options: Spark's options of the format, for ``"jdbc"`` with ``url``, ``user`` and ``password``. Secrets
-                stand elsewhere: ``"env:NAME"`` or ``"file:/path"``.
+            name: names the internal topic and the query; required if the table's name has other characters than
+                letters, digits and dots. Keep it when you change the program.
+            trigger: how often the query writes; by default every second.
+            options: Spark's options of the format; for ``"jdbc"``, these include ``url``, ``user`` and ``password``.
+                Give secrets as ``"env:NAME"`` or ``"file:/path"``.
 
         >>> from penstock import StreamsBuilder
         >>> builder = StreamsBuilder()
@@ -246,7 +247,7 @@ class KTable(TableJoins[K, V]):
         >>> totals.to_spark_table("lake.shop.totals", format="delta", key="customer", value="orders")
 
         Raises:
-            TopologyError: the target does not have the mode, or arguments do not go together.
+            TopologyError: the target does not have the mode, or the arguments do not fit together.
         """
         names_ = {"key": key, "value": value, "timestamp": timestamp, "name": name}
         asked = Asked(table, mode, path, format, trigger=trigger, options=options, **names_)
@@ -265,10 +266,10 @@ class KTable(TableJoins[K, V]):
         keep: Duration = KEEP,
         missing: Literal["stop", "skip"] = "stop",
     ) -> None:
-        """Hand the changes to a sink, each exactly once: each key has one row there, and a deleted key none
+        """Write the changes into a sink, exactly once. Each key has one row there, and a deleted key has no row
         (docs/sinks.md).
 
-        All arguments are those of ``KStream.to_sink``; a table's rows have a key.
+        The arguments are those of ``KStream.to_sink``, but ``key`` cannot be None.
 
         Raises:
             TopologyError: an argument is not valid.
@@ -283,13 +284,13 @@ class KTable(TableJoins[K, V]):
         add_sink(self.to_stream()._handle, Wanted(sink, name, (key, value, timestamp), limits, is_table=True))
 
     def suppress(self, suppressed: Suppressed) -> KTable[K, V]:
-        """Hold updates back: all but the final result of each window, or for some time, or in some memory (KIP-328).
+        """Hold back updates: all except the final result of each window, or within limits of time and memory (KIP-328).
 
         Args:
-            suppressed: the updates to hold back, see :class:`penstock.Suppressed`.
+            suppressed: the choice of the updates to hold back; see :class:`penstock.Suppressed`.
 
         Raises:
-            TopologyError: final results are asked for of a table that has no windows.
+            TopologyError: ``suppressed`` asks for final results, but the table has no windows.
 
         >>> from penstock import BufferConfig, TimeWindows
         >>> from penstock.testing import pipe
@@ -318,10 +319,12 @@ class KTable(TableJoins[K, V]):
         name: str | None = None,
         grouped: Grouped | None = None,
     ) -> KGroupedTable[K2, V2]:
-        """Group the rows by the keys, and with the values, that a function of (key, value) gives; this repartitions.
+        """Group the rows by new keys: a function of (key, value) returns the new key and the value to aggregate. This
+        repartitions.
 
-        When a row changes, its old value leaves its old group and its new value joins its new one. Types and name can
-        be said in a ``Grouped``, behind the function as in Kafka Streams or as ``grouped=``.
+        When a row changes, the aggregation subtracts its old value from the old group, and adds its new value to the
+        new group. You can also give types and name in a ``Grouped``: after the function, as in Kafka Streams, or as
+        ``grouped=``.
         """
         from penstock.dsl.grouped import KGroupedTable
 
@@ -337,7 +340,7 @@ class KTable(TableJoins[K, V]):
 
     @property
     def queryable_store_name(self) -> str | None:
-        """The name of the table's store, for ``streams.store(...)``; None where the program gave it no name.
+        """The name of the table's store, for ``streams.store(...)``; None if the program does not name the store.
 
         >>> from penstock import StreamsBuilder
         >>> builder = StreamsBuilder()

@@ -31,7 +31,8 @@ KINDS = ("persistent", "in_memory", *VERSIONED)
 
 @dataclass(frozen=True)
 class Materialized(Options):
-    """How a table is kept: by ``materialized=``, or where Kafka Streams has it, behind a step's functions or a topic.
+    """The options of a table's store. Pass them as ``materialized=``, or in the same place as in Kafka Streams: after
+    the functions of a step, or after a topic.
 
     >>> Materialized.as_("counts").with_retention("1 day").with_caching_disabled()
     Materialized(store='counts', kind='persistent', key=None, value=None, retention_ms=86400000, caching=False)

@@ -13,7 +13,7 @@ from penstock.serdes import Serde, of
 
 @dataclass(frozen=True)
 class Produced(Options):
-    """How a stream is written into a topic.
+    """The options for writing a stream into a topic.
 
     >>> from penstock import StreamsBuilder
     >>> builder = StreamsBuilder()

@@ -16,7 +16,7 @@ from penstock.values.topic_names import MOST_PARTITIONS
 
 @dataclass(frozen=True)
 class Grouped(Options):
-    """How a stream or a table is grouped: the types, and a name for the repartition topic, if one is needed.
+    """The options of a grouping: the types, and a name for the repartition topic, if one is needed.
 
     >>> from penstock.testing import pipe
     >>> pipe(lambda stream: stream.group_by(lambda key, value: value, Grouped.with_("by-number", int, int)).count(),
@@ -72,7 +72,7 @@ class Grouped(Options):
 
 @dataclass(frozen=True)
 class Repartitioned(Options):
-    """How ``KStream.repartition`` sends its records through a topic.
+    """The options of ``KStream.repartition``.
 
     >>> from penstock import StreamsBuilder
     >>> builder = StreamsBuilder()

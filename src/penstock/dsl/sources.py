@@ -113,26 +113,28 @@ class OwnSources(GlobalSources):
         keep: Duration | None = None,
         format: Format | None = None,
     ) -> KStream[Any, Any]:
-        """The records of a source outside of Penstock as a stream: files, a database, requests. Each comes once.
+        """Read a source outside of Penstock as a stream: files, a database or requests. Each record enters the program
+        once.
 
-        A thread of the program reads the source, and appends its records to a topic of the program,
-        ``<application id>-<name>-source``. The offset behind them is part of the append (docs/sources.md).
+        A thread of the program reads the source, and appends its records to an internal topic,
+        ``<application id>-<name>-source``. The same append stores the offset in the source at which the next read
+        begins (docs/sources.md).
 
         Args:
             source: one of ``penstock.sources``, or your own.
-            name: names the topic and the progress. Keep it when the program changes.
+            name: names the topic and the progress. Keep it when you change the program.
             key: the type of the keys, as in ``stream``.
             value: the type of the values, as in ``stream``.
             timestamp: the time of a record, as in ``stream``; by default the time that the source gives, or that of
                 its arrival.
             timestamp_unit: the unit of the numbers in the field ``timestamp``, as in ``stream``.
-            partitions: how many partitions the topic gets; by default 8, or as many as the topics have with which it
-                is joined.
-            max_ahead: the source waits while the program lacks more than so many of its records.
-            retry_for: how long a failing source is tried again before the program ends.
-            keep: how long records stay in the topic that the program has processed; by default for good.
-            format: the format of values that are envelopes, in place of ``value``, as in ``stream``:
-                ``debezium(Order)``, ``maxwell(Order)``, ``cloud_event(Order)`` or ``json_lines(Order)``.
+            partitions: the number of partitions of the topic. The default is 8, or the number of the topics with which
+                it is joined.
+            max_ahead: the source waits while more than this number of its records are unprocessed.
+            retry_for: how long Penstock retries a failing source before the program ends.
+            keep: how long records stay in the topic after the program has processed them; by default forever.
+            format: the envelope of the values, in place of ``value``, as in ``stream``: ``debezium(Order)``,
+                ``maxwell(Order)``, ``cloud_event(Order)`` or ``json_lines(Order)``.
 
         Raises:
             TopologyError: an argument cannot be meant.

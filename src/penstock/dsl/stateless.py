@@ -44,7 +44,8 @@ class StatelessSteps(Stream[K, V]):
     ) -> KStream[K, V]: ...
 
     def filter(self, predicate: OfKeyValue[K, V, Any] | Expression, name: str | None = None) -> KStream[K, V]:
-        """The records for which a function of (key, value) is true, or a condition such as ``col("amount") > 20``.
+        """Keep the records for which a function of (key, value), or a condition such as ``col("amount") > 20``, is
+        true.
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.filter(lambda key, value: value > 1), [("a", 1), ("b", 2)])
@@ -70,7 +71,8 @@ class StatelessSteps(Stream[K, V]):
     ) -> KStream[K, V]: ...
 
     def filter_not(self, predicate: OfKeyValue[K, V, Any] | Expression, name: str | None = None) -> KStream[K, V]:
-        """The records for which a function of (key, value) is false, or a condition such as ``col("amount") > 20``.
+        """Keep the records for which a function of (key, value), or a condition such as ``col("amount") > 20``, is
+        false.
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.filter_not(lambda key, value: value > 1), [("a", 1), ("b", 2)])
@@ -111,7 +113,8 @@ class StatelessSteps(Stream[K, V]):
         value: Any = None,
         name: str | None = None,
     ) -> KStream[K2, V2]:
-        """The pairs that a function of (key, value) makes of the records; what groups by key afterwards repartitions.
+        """Turn each record into a new key and value, with a function of (key, value). A later group or join
+        repartitions.
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.map(lambda key, value: (value, key), key=str, value=str), [("a", "x")])
@@ -150,9 +153,9 @@ class StatelessSteps(Stream[K, V]):
         name: Any = None,
         **fields: Any,
     ) -> KStream[K, Any]:
-        """The records with new values, from a function of (value) or (key, value), or from an expression.
+        """Give each record a new value, from a function of (value) or (key, value), or from an expression.
 
-        With a class and expressions for its fields, the values are objects of that class:
+        With a class and an expression for each field, the values are objects of this class:
         ``map_values(Slim, id=col("id"), amount=col("amount") * 2)``.
 
         >>> from penstock.testing import pipe
@@ -193,7 +196,7 @@ class StatelessSteps(Stream[K, V]):
         value: Any = None,
         name: str | None = None,
     ) -> KStream[K2, V2]:
-        """Any number of pairs for each record, from a function of (key, value).
+        """Turn each record into any number of pairs of key and value, with a function of (key, value).
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.flat_map(lambda key, value: [(key, 1), (value, 2)]), [("a", "x")])
@@ -228,7 +231,7 @@ class StatelessSteps(Stream[K, V]):
     def flat_map_values(
         self, mapper: Callable[..., Any], value: Any = None, name: str | None = None
     ) -> KStream[K, Any]:
-        """Any number of values for each record, from a function of (value) or (key, value).
+        """Turn each record into any number of values, with a function of (value) or (key, value).
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.flat_map_values(lambda value: value.split()), [("a", "x y")])
@@ -264,7 +267,7 @@ class StatelessSteps(Stream[K, V]):
     def select_key(
         self, mapper: OfKeyValue[K, V, K2] | Expression, key: Any = None, name: str | None = None
     ) -> KStream[Any, V]:
-        """The records under new keys, from a function of (key, value), or an expression such as ``col("region")``.
+        """Give each record a new key, from a function of (key, value), or an expression such as ``col("region")``.
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.select_key(lambda key, value: value["id"]), [("a", {"id": "x"})])
@@ -297,7 +300,7 @@ class StatelessSteps(Stream[K, V]):
     ) -> KStream[K, V]: ...
 
     def peek(self, action: OfKeyValue[K, V, Any], name: str | None = None) -> KStream[K, V]:
-        """These records; a function of (key, value) is called with each, for its effect.
+        """Call a function of (key, value) with each record, and pass the record on.
 
         >>> from penstock.testing import pipe
         >>> pipe(lambda stream: stream.peek(lambda key, value: print(key, value)), [("a", 1)])
@@ -324,16 +327,18 @@ class StatelessSteps(Stream[K, V]):
     def foreach(self, action: OfKeyValue[K, V, Any], name: str | None = None) -> None:
         """Call a function of (key, value) with each record; the stream ends here.
 
-        A batch that is repeated after a crash calls it again: effects outside of Penstock happen at least once.
+        If a commit is repeated after a crash, the function is called again: effects outside of Penstock happen at least
+        once.
         """
         function = user_function(action, "foreach", KEY_VALUE, context=True)
         self._graph.add(nodes.Peek(name=self._name(names.FOREACH, name), action=function, **self._at()))
 
     def print(self, printed: Printed | None = None) -> None:
-        """Print each record as ``[label]: key, value``, to see what comes by; a batch repeated after a crash again.
+        """Print each record as ``[label]: key, value``. If a commit is repeated after a crash, its records are printed
+        again.
 
         Args:
-            printed: where to, and how; without it to standard output, with the name of the step above.
+            printed: where and how to print; by default to standard output, with the name of the previous step.
 
         >>> from penstock import StreamsBuilder
         >>> from penstock.testing import TopologyTestDriver

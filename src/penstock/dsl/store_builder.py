@@ -148,9 +148,9 @@ class SessionStoreSupplier(Supplier):
 
 @dataclass(frozen=True)
 class StoreBuilder:
-    """A store for processors: what ``StreamsBuilder.add_state_store`` and a processor supplier's ``stores`` take.
+    """A description of a store for processors, for ``StreamsBuilder.add_state_store`` and ``ProcessorSupplier.stores``.
 
-    ``Stores`` makes them. It is a value: its methods give another one.
+    ``Stores`` makes builders. A builder does not change: its methods return another builder.
 
     >>> from penstock import Stores
     >>> counts = Stores.key_value_store_builder(Stores.persistent_key_value_store("counts"), str, int)
@@ -194,10 +194,10 @@ class StoreBuilder:
         return replace(self, logging=True, log_config=dict(config or {}))
 
     def with_logging_disabled(self) -> StoreBuilder:
-        """Do without a changelog, as far as possible.
+        """Ask for no changelog.
 
-        In Kafka Streams, such a store may lose its rows. Penstock keeps its changes with the commit anyway, since
-        exactly-once processing needs them: nothing is lost, and nothing else changes.
+        In Kafka Streams, such a store may lose its rows. Penstock keeps its changes with the commit in any case,
+        because exactly-once processing needs them. So this has no effect.
         """
         return replace(self, logging=False, log_config={})
 

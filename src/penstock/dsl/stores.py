@@ -23,10 +23,10 @@ from penstock.values.durations import Duration, to_ms
 
 
 class Stores(KafkaNames):
-    """Stores by Kafka Streams' names.
+    """The stores of Kafka Streams, under their names.
 
-    A supplier says what a store is; ``Materialized.as_`` takes it for a table. With types of keys and values it becomes
-    a builder, for ``StreamsBuilder.add_state_store``:
+    A supplier describes a store; pass it to ``Materialized.as_`` for a table. A supplier with the types of keys and
+    values makes a builder, for ``StreamsBuilder.add_state_store``:
 
     >>> supplier = Stores.persistent_window_store("visits", "1 day", "1 hour")
     >>> Stores.window_store_builder(supplier, str, int).name
@@ -40,7 +40,7 @@ class Stores(KafkaNames):
 
     @staticmethod
     def persistent_key_value_store(name: str) -> KeyValueStoreSupplier:
-        """A store of the latest value of every key, on disk, hot rows in memory.
+        """A store of the latest value of each key, on disk, with recently used rows in memory.
 
         >>> Stores.persistent_key_value_store("counts")
         KeyValueStoreSupplier(name='counts', in_memory=False, max_entries=None)
@@ -49,7 +49,7 @@ class Stores(KafkaNames):
 
     @staticmethod
     def persistent_timestamped_key_value_store(name: str) -> KeyValueStoreSupplier:
-        """A store of the latest value of every key with its timestamp, on disk, hot rows in memory.
+        """A store of the latest value of each key with its timestamp, on disk, with recently used rows in memory.
 
         In Kafka Streams the format differs from that without timestamps; Penstock has a single format.
         """
@@ -96,8 +96,7 @@ class Stores(KafkaNames):
 
         Args:
             name: the store's name.
-            history_retention: how far back lookups reach; records older than that are dropped, so it is the grace
-                period as well.
+            history_retention: how far back lookups reach. Older records are dropped, so this is also the grace period.
             segment_interval: how much time one segment of the history covers; history expires by whole segments. By
                 default it follows from the history retention.
 
@@ -128,13 +127,13 @@ class Stores(KafkaNames):
 
         Args:
             name: the store's name.
-            retention_period: for how long windows can be read, counted from their start to the store's stream time,
-                which is the latest start that was put.
-            window_size: how much time a window covers; it says where the windows end that iterators tell.
-            retain_duplicates: keep all values that are put for a key and window, in the order in which they were put,
-                and not just the last one. A put of None then does nothing.
-            segment_interval: windows expire by whole segments, and one covers this long; by default half the retention
-                period, and at least a minute.
+            retention_period: how long windows can be read: from their start to the store's stream time, which is the
+                latest start so far.
+            window_size: the length of a window, from which iterators compute its end.
+            retain_duplicates: keep all values of a key and window, in the order of the puts, and not only the last
+                value. A put of None then does nothing.
+            segment_interval: windows expire by whole segments of this length; by default half the retention period, and
+                at least a minute.
 
         Raises:
             ConfigError: a duration is negative or cannot be understood, the segment interval is 0, or the retention
@@ -190,9 +189,9 @@ class Stores(KafkaNames):
 
         Args:
             name: the store's name.
-            retention_period: for how long sessions can be read, counted from their end to the store's stream time.
-            segment_interval: sessions expire by whole segments, and one covers this long; by default half the
-                retention period, and at least a minute.
+            retention_period: how long sessions can be read: from their end to the store's stream time.
+            segment_interval: sessions expire by whole segments of this length; by default half the retention period,
+                and at least a minute.
 
         Raises:
             ConfigError: a duration is negative or cannot be understood, or the segment interval is 0.

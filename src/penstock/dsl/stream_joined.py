@@ -19,7 +19,7 @@ KINDS = ("persistent", "in_memory")
 
 @dataclass(frozen=True)
 class StreamJoined(Options):
-    """How two streams are joined.
+    """The options of a join of two streams.
 
     >>> StreamJoined.as_("clicks-and-views").with_name("matched").in_memory().kind
     'in_memory'

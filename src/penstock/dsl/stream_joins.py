@@ -100,25 +100,28 @@ class StreamJoins(Stream[K, V]):
         grace: Duration | None = None,
         joined: Joined | None = None,
     ) -> KStream[K, Any]:
-        """Each record together with what the other side has for its key; records that find nothing are left out.
+        """Join each record with the record or row that the other side has for its key. Records without a match are left
+        out.
 
-        Another *stream* has every record of the key that is near in time; the result has the later of both times. A
-        *table* has the value of the key: a versioned one that of the record's time, any other one the value at the
-        moment when the record is processed (KIP-914). A *global table* has the value of any key that ``key_selector``
-        gives. Records without a value, or without a key to look up, are dropped and counted.
+        With another *stream*, a record matches every record of its key that is near in time; the result has the later
+        timestamp. With a *table*, the record gets the row of its key: the present value, or from a versioned table the
+        value that was valid at the record's timestamp (KIP-914). With a *global table*, the record gets the row of the
+        key that ``key_selector`` returns. Penstock drops and counts records without a value, or without a key to look
+        up.
 
         Args:
-            other: the right side; a stream or table has keys of the same type, and topics of as many partitions.
-            joiner: a function of (left, right) or (key, left, right) that gives the new value. With a global table it
-                may be one of (key, mapped key, left, right), too, with the key that was looked up (KIP-1340).
+            other: the right side. A stream or table must have keys of the same type, and topics with the same number of
+                partitions.
+            joiner: a function of (left, right) or (key, left, right) that returns the new value. With a global table,
+                it may also take the key that was looked up: (key, mapped key, left, right) (KIP-1340).
             windows: for streams, how far apart in time two records may be.
-            stream_joined: for streams: names, types, and what keeps the records.
+            stream_joined: for streams: names, types, and the stores that keep the records.
             value: the type of the results.
             name: the step's name.
-            key_selector: for global tables, a function of (key, value) that gives the key to look up.
-            grace: for versioned tables, how long records wait for table records that are late.
-            joined: for tables: types for a repartition topic, a name, a grace period; it may also stand behind the
-                joiner, as in Kafka Streams. For streams: ``Joined.retention`` alone.
+            key_selector: for global tables, a function of (key, value) that returns the key to look up.
+            grace: for versioned tables, how long records wait for late records of the table.
+            joined: for tables: types for a repartition topic, a name, a grace period. You can also pass it after the
+                joiner, as in Kafka Streams. For streams: ``Joined.retention`` only.
 
         >>> from penstock import JoinWindows
         >>> from penstock.testing import pipe
@@ -215,10 +218,10 @@ class StreamJoins(Stream[K, V]):
         grace: Duration | None = None,
         joined: Joined | None = None,
     ) -> KStream[K, Any]:
-        """Every record of this stream, joined as by ``join``; one that finds nothing is joined with None.
+        """Join like :meth:`join`, but also keep records without a match: the joiner then gets None for the other side.
 
-        With another stream that is when no partner can come: once stream time has passed its window and the
-        grace period.
+        With another stream, such a result comes when stream time has passed the window and the grace period, because no
+        match can come after that.
         """
         options = TableOptions(key_selector, grace, joined)
         return self._join(nodes.LEFT, other, joiner, windows, stream_joined, value, name, options)
@@ -257,7 +260,8 @@ class StreamJoins(Stream[K, V]):
         name: str | None = None,
         joined: Joined | None = None,
     ) -> KStream[K, Any]:
-        """Every record of both streams, joined as by ``join``; one without a partner is joined with None."""
+        """Join like :meth:`join`, but also keep records of both streams without a match: the joiner gets None for the
+        other side."""
         options = TableOptions(joined=joined)
         return self._join(nodes.OUTER, other, joiner, windows, stream_joined, value, name, options)
 

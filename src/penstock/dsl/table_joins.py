@@ -98,32 +98,31 @@ class TableJoins(KafkaNames, Generic[K, V]):
         [('a', [2, 1]), ('a', [2, 1])]
 
         Args:
-            other: the right side; it has keys of the same type, and topics of as many partitions.
-            joiner: makes a value of both values.
+            other: the right side. It must have keys of the same type, and topics with the same number of partitions.
+            joiner: makes one value of both values.
             value: the type of the results.
             store: the name of a store for the result; without one, the result is not kept.
             materialized: how to keep the result.
             name: the step's name.
-            foreign_key: a function of (value) or (key, value) that gives the key of the other table's row that a row
-                of this one belongs to. Without it, rows of equal keys belong together. Rows of windows meet nothing
-                after their store has dropped them (``Materialized.with_retention``). As in Kafka Streams, a value of
-                no bytes in the other table, such as an empty string, counts as none here.
-            versioned_join: the results for out-of-order records of versioned tables: by default nothing, as in Kafka
-                Streams (KIP-914), so that the newest result is right. With "complete" every result that such a record
-                changes, at its time, so that the results, read as a versioned table, are right at every timestamp
-                that both tables' history retentions reach. Both tables must be versioned. The
-                result is versioned, too; give a store of it the longer history retention of the two.
-
-            partitioner: for a join by a foreign key how this table is partitioned, if not by Kafka's partitioner.
-                It is a function as for ``KStream.to``, which gets the key and None
-                (``TableJoined.with``, KIP-775).
+            foreign_key: a function of (value) or (key, value) that returns the key of the matching row in the other
+                table. Without it, rows with equal keys match. Rows of windows match nothing after their store has
+                dropped them (``Materialized.with_retention``). As in Kafka Streams, an empty value in the other table,
+                such as an empty string, counts as no row.
+            versioned_join: the results of out-of-order records of versioned tables. By default such a record has no
+                result, as in Kafka Streams (KIP-914); the newest result is right. With "complete", the join sends every
+                result that such a record changes, with its timestamp. If you read the results as a versioned table,
+                they are right at every timestamp in both tables' history retentions. Both tables must be versioned, and
+                the result is versioned, too: give its store the longer history retention of the two.
+            partitioner: for a join by a foreign key: the partitioner of this table, if it is not Kafka's. It is a
+                function as for ``KStream.to``, which gets the key, and None as the value (``TableJoined.with``,
+                KIP-775).
             other_partitioner: the same for the other table.
-            table_joined: for a join by a foreign key the name and both partitioners in a ``TableJoined``; it may also
-                stand behind the joiner, as in Kafka Streams.
+            table_joined: for a join by a foreign key: the name and both partitioners in a ``TableJoined``. You can also
+                pass it after the joiner, as in Kafka Streams.
 
         Raises:
-            TopologyError: a complete join has a table, or is itself to be kept in a store, that is not versioned; the
-                two sides have keys of different types.
+            TopologyError: a complete join has a table or a result store that is not versioned; or the two sides have
+                keys of different types.
 
         >>> from penstock import Materialized, StreamsBuilder
         >>> from penstock.testing import TopologyTestDriver
@@ -199,7 +198,8 @@ class TableJoins(KafkaNames, Generic[K, V]):
         other_partitioner: Partitioner | None = None,
         table_joined: TableJoined | None = None,
     ) -> KTable[K, Any]:
-        """Every key of this table, joined as by ``join``; where the other one has no value the function gets None."""
+        """Join like :meth:`join`, but keep every key of this table: the joiner gets None if the other table has no
+        value."""
         said = TableJoined(partitioner, other_partitioner, name)
         return self._join(
             nodes.LEFT,
@@ -248,7 +248,8 @@ class TableJoins(KafkaNames, Generic[K, V]):
         name: str | None = None,
         versioned_join: str = LATEST,
     ) -> KTable[K, Any]:
-        """Every key of either table, joined as by ``join``; where one has no value the function gets None for it."""
+        """Join like :meth:`join`, but keep every key of both tables: the joiner gets None for a table without a
+        value."""
         said = TableJoined(name=name)
         return self._join(nodes.OUTER, other, joiner, value, materialized, store, said, versioned_join)
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 class TimeWindowedKStream(KafkaNames, Generic[K, V]):
     """A grouped stream cut into tumbling, hopping, sliding or unlimited windows.
 
-    Records with a null key are dropped and counted, with sliding windows those with a null value too.
+    Penstock drops and counts records with a null key, and with sliding windows also records with a null value.
     """
 
     def __init__(
@@ -56,10 +56,10 @@ class TimeWindowedKStream(KafkaNames, Generic[K, V]):
         return f"<{type(self).__name__} of {self._grouped!r} in {self._windows}>"
 
     def emit_strategy(self, strategy: EmitStrategy) -> TimeWindowedKStream[K, V]:
-        """These windows, with results sent on when a strategy says.
+        """Choose when these windows send their results.
 
         Raises:
-            TopologyError: final results of unlimited windows, which never close.
+            TopologyError: the strategy asks for final results of unlimited windows, which never close.
         """
         check_emit_strategy(strategy)
         if strategy.final and isinstance(self._windows, UnlimitedWindows):
@@ -72,7 +72,7 @@ class TimeWindowedKStream(KafkaNames, Generic[K, V]):
     def count(
         self, store: str | Materialized | None = None, materialized: Materialized | None = None, name: str | None = None
     ) -> KTable[Windowed[K], int]:
-        """The number of records of each key in each window; the keys of the result are ``Windowed``."""
+        """Count the records of each key in each window. The keys of the result are ``Windowed``."""
         given = materialized_of(materialized, store)
         if not isinstance(self._windows, SlidingWindows):
             burn_count_name(self._grouped._graph, given)
@@ -85,7 +85,7 @@ class TimeWindowedKStream(KafkaNames, Generic[K, V]):
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[Windowed[K], V]:
-        """The values of each key and window made into one by a function of (aggregate, value)."""
+        """Combine the values of each key and window with a function of (aggregate, value)."""
         given = materialized_of(materialized, store)
         return self._aggregate(names.STREAM_REDUCE, reduction_of(reducer), given, self._grouped._value, name)
 
@@ -142,7 +142,7 @@ class TimeWindowedKStream(KafkaNames, Generic[K, V]):
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[Windowed[K], R]:
-        """The values of each key and window made into one by a function of (key, value, aggregate)."""
+        """Aggregate the values of each key and window with a function of (key, value, aggregate)."""
         value, given = kept_as("aggregate", value, materialized, store)
         aggregation, result = aggregation_of(initializer, aggregator, value)
         return self._aggregate(names.STREAM_AGGREGATE, aggregation, given, result, name)
@@ -174,11 +174,11 @@ class TimeWindowedKStream(KafkaNames, Generic[K, V]):
         name: str | None = None,
         store: str | None = None,
     ) -> KTable[Windowed[K], V]:
-        """The first record of each new window, and no later one of it (KIP-655).
+        """Keep the first record of each key and window, and drop the later ones (KIP-655).
 
         Args:
             named: the step's name; ``name`` is the same.
-            materialized: how the table is kept; it may come first where there is no name.
+            materialized: the options of the table's store. Without a name, you can pass it as the first argument.
             store: the store's name.
 
         >>> from penstock.testing import pipe
@@ -188,7 +188,7 @@ class TimeWindowedKStream(KafkaNames, Generic[K, V]):
         [(Windowed(key='a', start=0, end=10), 1), (Windowed(key='a', start=10, end=20), 3)]
 
         Raises:
-            TopologyError: the windows overlap, so that one record would come out several times.
+            TopologyError: the windows overlap, so that a record would come out several times.
         """
         windows = self._windows
         if kind := _overlapping(windows):
@@ -212,10 +212,11 @@ class SessionWindowedKStream(KafkaNames, Generic[K, V]):
         return f"<{type(self).__name__} of {self._grouped!r} in {self._windows}>"
 
     def emit_strategy(self, strategy: EmitStrategy) -> SessionWindowedKStream[K, V]:
-        """These sessions, with results sent on when a strategy says.
+        """Choose when these sessions send their results.
 
         Raises:
-            TopologyError: final results of sessions that never close (KIP-94's own form, without a grace period).
+            TopologyError: the strategy asks for final results of sessions that never close (the form of KIP-94, without
+                a grace period).
         """
         check_emit_strategy(strategy)
         if strategy.final and not self._windows.closes:
@@ -228,7 +229,7 @@ class SessionWindowedKStream(KafkaNames, Generic[K, V]):
     def count(
         self, store: str | Materialized | None = None, materialized: Materialized | None = None, name: str | None = None
     ) -> KTable[Windowed[K], int]:
-        """The number of records in each session; when sessions merge, the replaced ones get null values.
+        """Count the records in each session. If sessions merge, the old sessions get null values.
 
         >>> from penstock.testing import pipe
         >>> sessions = SessionWindows.of_inactivity_gap_with_no_grace(5)
@@ -250,7 +251,7 @@ class SessionWindowedKStream(KafkaNames, Generic[K, V]):
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[Windowed[K], V]:
-        """The values of each session made into one by a function of (aggregate, value), which merges sessions too."""
+        """Combine the values of each session with a function of (aggregate, value), which also merges sessions."""
         given = materialized_of(materialized, store)
         return self._aggregate(names.STREAM_REDUCE, reduction_of(reducer), given, self._grouped._value, name)
 
@@ -310,15 +311,15 @@ class SessionWindowedKStream(KafkaNames, Generic[K, V]):
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable[Windowed[K], R]:
-        """The values of each session made into one by a function of (key, value, aggregate).
+        """Aggregate the values of each session with a function of (key, value, aggregate).
 
         Args:
-            initializer: gives what every session begins with.
+            initializer: a function that returns the initial aggregate of a session.
             aggregator: a function of (key, value, aggregate).
             merger: a function of (key, one aggregate, other aggregate), for sessions that merge.
             value: the type of the aggregate.
             store: the store's name.
-            materialized: how the table is kept.
+            materialized: the options of the table's store.
             name: the step's name.
         """
         value, given = kept_as("aggregate", value, materialized, store)
@@ -333,7 +334,7 @@ class SessionWindowedKStream(KafkaNames, Generic[K, V]):
         name: str | None = None,
         store: str | None = None,
     ) -> KTable[Windowed[K], V]:
-        """The first record of each new session; one that extends or merges sessions is none (KIP-655)."""
+        """Keep the first record of each new session, and drop records that extend or merge sessions (KIP-655)."""
         given, own_name = _distinct_as(named, materialized, name, store)
         return distinct_table(self._grouped, self._windows, self._emit, nodes.SessionDistinct, given, own_name)
 

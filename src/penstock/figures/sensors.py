@@ -32,9 +32,9 @@ _NAME = re.compile(r"[A-Za-z0-9._ -]+")
 
 
 class Sensor(KafkaNames, telling=False):
-    """Records values, from which its figures are made; see :class:`StreamsMetrics`.
+    """Records values for metrics of your own; see :class:`StreamsMetrics`.
 
-    A recorded value counts once, whatever is killed: figures belong to the commit of the record.
+    A recorded value counts once, even after a kill, because the metrics are saved with the commit of the record.
 
     >>> from penstock.testing import MockProcessorContext
     >>> context = MockProcessorContext()
@@ -111,9 +111,9 @@ class Sensor(KafkaNames, telling=False):
 
 
 class StreamsMetrics(KafkaNames):
-    """Figures of the user's own, by ``context.metrics`` of a processor.
+    """Your own metrics, through ``context.metrics`` of a processor.
 
-    They appear beside the other figures: in ``Streams.metrics()``, Prometheus and OpenTelemetry.
+    They appear beside Penstock's metrics: in ``Streams.metrics()``, Prometheus and OpenTelemetry.
 
     >>> from penstock import Processor, StreamsBuilder
     >>> from penstock.testing import TopologyTestDriver
@@ -195,7 +195,7 @@ class StreamsMetrics(KafkaNames):
         return sensor.add(f"{operation}-latency-max", "max", group, labels)
 
     def remove_sensor(self, sensor: Sensor) -> None:
-        """Have a sensor record no more; its figures stay."""
+        """Stop a sensor; its metrics keep their values."""
         sensor.is_removed = True
         self._sensors.pop(sensor.name, None)
 

@@ -41,30 +41,30 @@ def write(
 ) -> StreamingQuery | None:
     """Write a Spark DataFrame, batch or streaming, into a topic.
 
-    All rows of a DataFrame, or of one micro-batch, become visible together and once; a write that fails leaves
-    nothing behind. Records are placed by Kafka's partitioner. Whole numbers, floats, text and bytes become ``int``,
-    ``float``, ``str`` and ``bytes``, anything else JSON, as :func:`penstock.produce_columns` has it: every value is
-    kept exactly, or the write is refused (docs/dataframes.md has each type). Text that is JSON already goes into a
-    topic of JSON as ``binary``.
+    All rows of a DataFrame, or of one micro-batch, become visible together and once. A write that fails writes no row.
+    Kafka's partitioner chooses the partition of each record. Whole numbers, floats, text and bytes become ``int``,
+    ``float``, ``str`` and ``bytes``; everything else becomes JSON, as in :func:`penstock.produce_columns`. Penstock
+    keeps every value exactly, or refuses the write (docs/dataframes.md lists the types). To write text that is already
+    JSON into a topic of JSON, cast it to ``binary``.
 
-    A streaming DataFrame is in the topic once: its batches are known by the query's id and their numbers. Over Kafka a
-    batch is one transaction, and passes through the driver (docs/kafka.md).
+    If Spark repeats a batch of a streaming DataFrame, Penstock recognizes it by the id of the query and its number, and
+    writes it once. Over Kafka, each batch is one transaction, and its records go through the driver (docs/kafka.md).
 
-    To read a topic as a DataFrame: ``spark.read.format("penstock").option("topic", topic)``, or ``spark.readStream``
-    the same way; that works in every session of a program that imports Penstock.
+    To read a topic as a DataFrame, use ``spark.read.format("penstock").option("topic", topic)``, or
+    ``spark.readStream`` in the same way. This works in every Spark session of a program that imports Penstock.
 
     Args:
         df: the DataFrame.
-        topic: the topic; it is made when it does not exist, with the types of the columns.
+        topic: the topic. If it does not exist, Penstock creates it with the types of the columns.
         key: the column with the keys; none by default.
         value: the column with the values; by default all columns, as one JSON object.
-        timestamp: the column with the times (timestamps, dates, text in ISO 8601, or whole milliseconds; UTC where no
-            zone is given), without nulls; by default every record gets the present time.
-        log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`, without secrets that are written
-            out; by default the one of the settings.
-        partitions: how many partitions a new topic gets, one by default; a topic that exists must have as many.
-        checkpoint: for a streaming DataFrame, where Spark keeps its progress: a folder, or a URL of any file system
-            that Spark has; needed there.
+        timestamp: the column with the times (timestamps, dates, text in ISO 8601, or whole milliseconds; UTC without a
+            zone), without nulls; by default every record gets the current time.
+        log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`, without passwords in plain text; by
+            default the log of the settings.
+        partitions: the number of partitions of a new topic, one by default; an existing topic must have this number.
+        checkpoint: for a streaming DataFrame, the place where Spark keeps its progress (required): a folder, or a URL
+            of any file system that Spark supports.
         timestamp_unit: the unit of times that are numbers, counted from 1970: ``"s"``, ``"ms"`` (default), ``"us"``
             or ``"ns"``.
 
@@ -72,8 +72,8 @@ def write(
         The ``StreamingQuery`` for a streaming DataFrame, else None.
 
     Raises:
-        ConfigError: a column does not exist or has the wrong type, a topic cannot keep it, the topic holds other types,
-            a path or URL is none that can be used, or ``checkpoint`` is missing.
+        ConfigError: a column does not exist, or has the wrong type or a type that a topic cannot keep; the topic has
+            other types; a path or URL cannot be used; or ``checkpoint`` is missing.
         SerdeError: a key or a value does not fit its type, or JSON cannot say it; nothing was written.
 
     >>> def deliver(spark):

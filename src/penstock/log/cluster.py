@@ -27,18 +27,18 @@ _PORT = re.compile(r"^(?:[^:]*|\[.*\]):([^:]*)$")
 class Kafka:
     """A Kafka cluster as the log: ``topology.start("app", log=Kafka("host:9092"))``.
 
-    A value ``env:NAME`` is the variable of that name, ``file:PATH`` what stands in a file; both are looked up where the
-    connection is made, so that secrets do not travel. Each ``PENSTOCK_KAFKA_...`` variable is an option as well:
+    The value ``env:NAME`` stands for an environment variable, and ``file:PATH`` for the content of a file. Each process
+    looks them up when it connects, so secrets do not travel. Variables ``PENSTOCK_KAFKA_...`` are options, too:
     ``PENSTOCK_KAFKA_SASL_PASSWORD`` is ``sasl.password``.
 
     Args:
-        servers: ``host:port`` of some of the brokers, with commas between them, or ``kafka://host:port``, behind which
-            options may stand as ``?name=value&...``.
+        servers: ``host:port`` of some brokers, separated by commas, or ``kafka://host:port``, which may end with
+            options: ``?name=value&...``.
         options: librdkafka's own, such as ``{"security.protocol": "SASL_SSL", "sasl.password": "env:PASSWORD"}``.
-        timeout: how long the cluster may be out of reach before a program stops; ``?timeout=...`` in a URL.
+        timeout: how long the cluster may be out of reach before a program stops; in a URL, ``?timeout=...``.
 
     Raises:
-        ConfigError: there are no servers, or an option is given on which exactly once rests.
+        ConfigError: there are no servers, or an option would break exactly-once processing.
 
     >>> Kafka("localhost:9092", {"sasl.username": "app", "sasl.password": "secret"})
     Kafka('localhost:9092', {'sasl.username': 'app', 'sasl.password': '****'})

@@ -64,27 +64,27 @@ def consume(
     start: int | None = None,
     as_: str | None = None,
 ) -> Iterator[Any]:
-    """The records that are in a topic now.
+    """Return the records that a topic has now.
 
-    Each partition comes in its own order; between partitions the one whose next record is oldest goes first, as for a
-    task that reads several.
+    Records of one partition keep their order. Of several partitions, the one with the oldest next record comes first,
+    as in a task that reads several partitions.
 
     Args:
         topic: the topic.
         key: the type of the keys, as in ``builder.stream``; by default the one the topic was made with.
         value: the type of the values; by default the one the topic was made with.
-        log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default the one of the settings.
+        log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default that of the settings.
         partition: only this partition.
         start: only from this offset on.
         as_: ``"arrow"``, ``"pandas"`` or ``"polars"``: columns instead of records, in batches of up to 32,768 rows or
-            32 MB, partition after partition, with ``key``, ``value``, ``timestamp``, ``partition``, ``offset`` and
-            ``headers``. JSON of a type that says its fields is a struct, any other is text.
+            32 MB, partition after partition. The columns are ``key``, ``value``, ``timestamp``, ``partition``,
+            ``offset`` and ``headers``. JSON is a struct if its type names the fields, otherwise text.
 
     Raises:
         TopicNotFoundError: the topic does not exist.
         ConfigError: the partition does not exist, or the library for ``as_`` is not installed.
-        OffsetOutOfRangeError: the records from ``start`` on were removed by retention.
-        SerdeError: a record is not of that type; the message says which one.
+        OffsetOutOfRangeError: retention has removed the records from ``start`` on.
+        SerdeError: a record does not fit its type; the message names the record.
 
     >>> import tempfile
     >>> from penstock import produce

@@ -45,19 +45,20 @@ def produce(
 ) -> int:
     """Write rows of Python values into a topic.
 
-    Records are placed by Kafka's partitioner, those without a key in all partitions in turn.
+    Kafka's partitioner chooses the partition for the key of a record. Records without a key go to all partitions in
+    turn.
 
     Args:
-        rows: ``(key, value)``, ``(key, value, timestamp)`` or a :class:`penstock.Record` each. The timestamp is in
-            milliseconds, a ``datetime`` or text in ISO 8601, None for now; headers are pairs of a name and bytes,
-            or None.
-        topic: the topic; it is made when it does not exist.
+        rows: each is ``(key, value)``, ``(key, value, timestamp)`` or a :class:`penstock.Record`. The timestamp is a
+            number of milliseconds, a ``datetime``, text in ISO 8601, or None for the current time. Headers are pairs of
+            a name and bytes, or None.
+        topic: the topic, which Penstock creates if it does not exist.
         key: the type of the keys, as in ``builder.stream``; by default the topic's, ``str`` for a new topic.
         value: the type of the values; by default the topic's, JSON for a new topic.
-        log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default the one of the settings.
-        partitions: how many partitions a new topic gets, one by default; a topic that exists must have as many.
+        log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default that of the settings.
+        partitions: the number of partitions of a new topic, one by default; an existing topic must have this number.
         timestamp_unit: the unit of timestamps that are numbers, from 1970 on: ``"s"``, ``"ms"`` (default), ``"us"`` or
-            ``"ns"``; those in seconds may have a fraction.
+            ``"ns"``; seconds may have a fraction.
 
     Returns:
         How many records were written.
@@ -98,24 +99,24 @@ def produce_columns(
     timestamp_unit: str | None = None,
     headers: str | None = None,
 ) -> int:
-    """Write a table, a row a record, into a topic; the order of the rows is kept in each partition.
+    """Write each row of a table as a record into a topic. Rows of one partition keep their order.
 
-    Whole numbers, floats, text and bytes become ``int``, ``float``, ``str`` and ``bytes``, anything else JSON, which
-    keeps every value exactly; values it cannot keep are refused (docs/dataframes.md has each type). A topic that is
-    made gets these types. An index of pandas is a column when it has a name; row numbers without a name are left out.
+    Whole numbers, floats, text and bytes become ``int``, ``float``, ``str`` and ``bytes``; everything else becomes
+    JSON. Penstock keeps every value exactly, or refuses it (docs/dataframes.md lists the types). A new topic gets these
+    types. A pandas index with a name becomes a column; Penstock leaves out row numbers without a name.
 
     Args:
         columns: a dict of numpy or Arrow arrays, an Arrow table, or any object that Arrow can read (a DataFrame of
             pandas or polars, a DuckDB relation).
-        topic: the topic; it is made when it does not exist.
+        topic: the topic, which Penstock creates if it does not exist.
         key: the column with the keys; none by default.
         value: the column with the values; by default all columns, as one JSON object.
-        timestamp: the column with the times (timestamps, dates, text in ISO 8601, or whole milliseconds; UTC where no
-            zone is given), without nulls; by default every record gets the present time.
-        log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default the one of the settings.
-        partitions: how many partitions a new topic gets, one by default; a topic that exists must have as many.
+        timestamp: the column with the times (timestamps, dates, text in ISO 8601, or whole milliseconds; UTC without a
+            zone), without nulls; by default every record gets the current time.
+        log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default that of the settings.
+        partitions: the number of partitions of a new topic, one by default; an existing topic must have this number.
         timestamp_unit: the unit of times that are numbers, from 1970 on: ``"s"``, ``"ms"`` (default), ``"us"`` or
-            ``"ns"``; those in another unit than milliseconds may be floats.
+            ``"ns"``; except for milliseconds, they may be floats.
 
     Returns:
         How many records were written.

@@ -62,20 +62,21 @@ class TopicSchema(NamedTuple):
 
 @telling
 def schema_of(topic: str, log: Log | Kafka | Path | str | None = None) -> TopicSchema:
-    """The schema of a topic that was made of a DataFrame, for ``key=`` and ``value=`` of a program that reads it.
+    """Return the schema of a topic that a DataFrame wrote, for ``key=`` and ``value=`` of a program that reads the
+    topic.
 
     With it, a function gets rows as dicts with Python's own types: ``Decimal``, ``datetime``, ``bytes``.
 
     Args:
         topic: the topic.
-        log: the log; by default the one of the settings.
+        log: the log; by default that of the settings.
 
     Returns:
         The types of keys and values. A row is a struct.
 
     Raises:
         TopicNotFoundError: the topic does not exist.
-        ConfigError: the topic keeps no schema, as those of Kafka and those that no DataFrame was written into.
+        ConfigError: the topic has no schema: it is in Kafka, or no DataFrame wrote it.
 
     >>> import tempfile
     >>> from penstock import StreamsBuilder, produce_columns

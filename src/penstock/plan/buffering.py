@@ -127,16 +127,17 @@ def _limit(value: int, what: str) -> int:
 
 @dataclass(frozen=True)
 class Suppressed(Options):
-    """Which updates of a table to hold back; give it to :meth:`penstock.KTable.suppress`.
+    """The updates of a table that :meth:`penstock.KTable.suppress` holds back.
 
-    Without :meth:`until_time_limit` it is all but the last one of each window.
+    By default these are all updates of a window except the last one. With :meth:`until_time_limit`, they wait for a
+    time.
 
     >>> Suppressed.until_window_closes(BufferConfig.unbounded()).with_name("final").name
     'final'
 
     Raises:
-        ConfigError: the buffer is none, or may emit early although results must be final, or an idle advance ends a
-            time limit.
+        ConfigError: the buffer is not a ``BufferConfig``, or may emit early although results must be final; or an idle
+            advance is combined with a time limit.
     """
 
     buffer: BufferConfig = field(default_factory=StrictBufferConfig)

@@ -41,20 +41,20 @@ class Declarations(KafkaNames):
         timestamp: Any = None,
         offset_reset: Any = None,
     ) -> Self:
-        """Add a source: the records of some topics.
+        """Add a source, which reads the records of some topics.
 
         Args:
-            name: the source's name, for the steps behind it.
-            topics: the topics' names, or one ``re.compile(...)`` for all that match.
+            name: the source's name, for the steps after it.
+            topics: the names of the topics, or one ``re.compile(...)`` for all topics whose names match.
             key: the type of the keys; ``str`` by default.
-            value: the type of the values; anything JSON can say by default.
-            timestamp: a function of (value) or (key, value) that gives a record's time in milliseconds, or a
+            value: the type of the values; by default any JSON.
+            timestamp: a function of (value) or (key, value) that returns the time of a record in milliseconds, or a
                 ``TimestampExtractor``.
             offset_reset: where an application begins that has not read the topic yet: ``"earliest"``, ``"latest"``,
                 ``"none"``, a ``timedelta``, a ``datetime`` or an ``AutoOffsetReset``.
 
         Raises:
-            TopologyError: there is no topic, or a step of this name is there already.
+            TopologyError: there is no topic, or another step has this name.
         """
         if not topics:
             raise TopologyError(f"add_source at {caller()}: the source {name!r} must have at least one topic")
@@ -76,19 +76,19 @@ class Declarations(KafkaNames):
         )
 
     def add_processor(self, name: str, supplier: Any, *parents: str, key: Any = None, value: Any = None) -> Self:
-        """Add a processor behind other steps.
+        """Add a processor after other steps.
 
         Args:
-            name: the processor's name; a processor in front of it may ``forward(record, child=name)``.
-            supplier: a ``Processor`` class, a ``ProcessorSupplier``, whose stores are added and connected, a function
-                that returns a new processor, or one of (record, context). A ``FixedKeyProcessor`` class leaves keys as
-                they are; any other may change them, so a store behind it gives a ``PartitioningWarning``.
+            name: the processor's name, which an earlier processor can use in ``forward(record, child=name)``.
+            supplier: a ``Processor`` class, a ``ProcessorSupplier`` (its stores are added and connected), a function
+                that returns a new processor, or a function of (record, context). A ``FixedKeyProcessor`` class keeps
+                keys. All others may change keys, so a store after them causes a ``PartitioningWarning``.
             parents: the names of the steps whose records it gets.
             key: the type of the keys that it forwards; by default that of its first parent.
             value: the type of the values.
 
         Raises:
-            TopologyError: a parent is not there, or a step of this name is, or the supplier is none of these.
+            TopologyError: a parent does not exist, another step has this name, or the supplier is none of these.
         """
         above = self._parents(name, parents, "add_processor")
         own = [self._add_store(builder) for builder in own_stores(supplier)]
@@ -109,17 +109,19 @@ class Declarations(KafkaNames):
     def add_sink(
         self, name: str, topic: Any, *parents: str, key: Any = None, value: Any = None, partitioner: Any = None
     ) -> Self:
-        """Add a sink: the records of other steps go into a topic, which is made when it does not exist.
+        """Add a sink, which writes the records of other steps into a topic. Penstock creates the topic if it does not
+        exist.
 
         Args:
-            topic: the topic, or a function of (key, value) or (key, value, context) that gives each record's.
-            key: the type of the topic's keys; by default that of the first parent's.
+            topic: the topic, or a function of (key, value) or (key, value, context) that returns the topic of each
+                record.
+            key: the type of the topic's keys; by default the type of the first parent's keys.
             value: the type of its values.
-            partitioner: a function of (topic, key, value, partitions) that gives a record's partition, as for
+            partitioner: a function of (topic, key, value, partitions) that returns the partition of a record, as for
                 ``KStream.to``.
 
         Raises:
-            TopologyError: a parent is not there, or a step of this name is.
+            TopologyError: a parent does not exist, or another step has this name.
         """
         above = self._parents(name, parents, "add_sink")
         types = _type_of(above[0], "key", key, name), _type_of(above[0], "value", value, name)
@@ -130,10 +132,10 @@ class Declarations(KafkaNames):
 
         Args:
             builder: the result of ``Stores.key_value_store_builder`` or a similar function.
-            processors: the names of processors that are there already.
+            processors: the names of processors that you have added before.
 
         Raises:
-            TopologyError: it is no builder, another store has its name, or there is no such processor.
+            TopologyError: the builder is not valid, another store has its name, or there is no such processor.
         """
         store = self._add_store(builder)
         for processor in processors:
@@ -151,22 +153,22 @@ class Declarations(KafkaNames):
         value: Any = None,
         timestamp: Any = None,
     ) -> Self:
-        """Add a store that every task has as a whole, and the processor that keeps it from a topic's records.
+        """Add a store that every task has completely, and the processor that fills it with a topic's records.
 
-        All processors read it without being connected to it; only this one writes it.
+        All processors can read the store without a connection to it; only this processor writes it.
 
         Args:
             builder: the builder of the store.
             source_name: the name of the source.
-            topic: the topic, which all tasks read as a whole.
+            topic: the topic, which all tasks read completely.
             processor_name: the name of the processor.
             supplier: the processor's class or supplier; it gets the topic's records and puts into the store.
             key: the type of the topic's keys; ``str`` by default.
-            value: the type of its values; anything JSON can say by default.
-            timestamp: where the times of its records come from, as for ``add_source``.
+            value: the type of its values; by default any JSON.
+            timestamp: the times of its records, as for ``add_source``.
 
         Raises:
-            TopologyError: it is no builder, the supplier is none, or a step or another store has one of the names.
+            TopologyError: the builder or the supplier is not valid, or a step or another store has one of the names.
         """
         method = "add_global_store"
         check_type(topic, str, f"the topic of {method}")
@@ -199,8 +201,8 @@ class Declarations(KafkaNames):
     ) -> Self:
         """Add a store that is kept from a topic, partition by partition (KIP-813).
 
-        Its processor puts the topic's records into it, from the topic's start on. Connect other processors with
-        ``connect_processor_and_state_stores``; let them read it alone.
+        Its processor puts the topic's records into it, from the start of the topic. Connect other processors with
+        ``connect_processor_and_state_stores``; they must only read the store.
 
         Args:
             builder: the builder of the store.
@@ -209,11 +211,11 @@ class Declarations(KafkaNames):
             processor_name: the name of the processor.
             supplier: the processor's class or supplier, which puts the records into the store.
             key: the type of the topic's keys; ``str`` by default.
-            value: the type of its values; anything JSON can say by default.
-            timestamp: where the times of its records come from, as for ``add_source``.
+            value: the type of its values; by default any JSON.
+            timestamp: the times of its records, as for ``add_source``.
 
         Raises:
-            TopologyError: it is no builder, the supplier is none, or a step or another store has one of the names.
+            TopologyError: the builder or the supplier is not valid, or a step or another store has one of the names.
         """
         self.add_source(source_name, topic, key=key, value=value, timestamp=timestamp, offset_reset="earliest")
         self.add_processor(processor_name, supplier, source_name)

@@ -158,7 +158,7 @@ class SourceFeed:
         name: names the step, its topic and its progress.
         partitions: how many partitions its topic gets; None to choose it.
         max_ahead: how many records the program may lack before the source waits.
-        retry_ms: how long a failing source is tried again before the program ends.
+        retry_ms: how long Penstock retries a failing source before the program ends.
         keep_ms: how long records stay in the topic that the program has processed; None for good.
         where: the user's file and line.
         shown: the source's name in messages.

@@ -45,7 +45,7 @@ def columnar(function: Callable[..., Any]) -> Callable[..., Any]:
     ...     return pc.greater(value, 100)
 
     Raises:
-        ConfigError: it is no function, or one that cannot be marked, such as those of Python itself.
+        ConfigError: the argument is not a function, or it cannot be marked, such as Python's built-in functions.
     """
     if not callable(function):
         raise ConfigError(f"columnar takes a function; got {show(function)} of type {type(function).__name__}")

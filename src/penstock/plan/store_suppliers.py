@@ -60,11 +60,11 @@ class DslSessionParams(NamedTuple):
 
 
 class DslStoreSuppliers(ABC):
-    """Chooses the stores of all steps that name none (KIP-954).
+    """Chooses the kind of store for all steps that name none (KIP-954).
 
     Give the class as the setting ``dsl_store_suppliers_class``, or an object of it to ``Materialized.with_store_type``
-    and ``StreamJoined.with_dsl_store_suppliers``. Each method gets what the step needs, and returns one of ``Stores``
-    under the name that it got.
+    and ``StreamJoined.with_dsl_store_suppliers``. Each method gets the needs of a step and the name of its store, and
+    returns a supplier of ``Stores`` with this name.
 
     >>> from penstock import Stores, StreamsBuilder
     >>> from penstock.testing import TopologyTestDriver

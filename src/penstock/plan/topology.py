@@ -47,10 +47,10 @@ _FORMATS = ("text", "mermaid")
 
 
 class Topology(Declarations):
-    """Steps, sub-topologies and facts about them.
+    """The steps of a program, and the sub-topologies that they form.
 
-    ``StreamsBuilder.build`` returns one. Or build one by hand, with ``add_source``, ``add_processor`` and ``add_sink``,
-    alone or after steps of the DSL. It is checked when it is first used.
+    ``StreamsBuilder.build`` returns a topology. You can also build one by hand with ``add_source``, ``add_processor``
+    and ``add_sink``, alone or after steps of the DSL. Penstock checks it at its first use.
 
     >>> from penstock import Topology
     >>> def shout(record, context):
@@ -228,7 +228,7 @@ class Topology(Declarations):
         return self._built.copartitions
 
     def describe(self, format: str = "text") -> str:
-        """The topology in Kafka Streams' own text form (``"text"``) or as a Mermaid flowchart (``"mermaid"``).
+        """Return the topology as Kafka Streams' text (``"text"``) or as a Mermaid flowchart (``"mermaid"``).
 
         >>> from penstock import StreamsBuilder
         >>> builder = StreamsBuilder()
@@ -291,32 +291,34 @@ class Topology(Declarations):
         drop: Iterable[str] = (),
         **settings: Unpack[SettingsArguments],
     ) -> Streams:
-        """Run the topology on Spark, or in processes of this machine: the setting ``engine`` says where.
+        """Run the topology on Spark, or in processes on this machine; the setting ``engine`` decides.
 
         Args:
-            application_id: names the application: its folder, its internal topics, its job in Spark.
-            log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default the settings' one.
+            application_id: the name of the application, its folder, its internal topics and its job in Spark.
+            log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default that of the settings.
             spark: the session to run on; by default the active one, else a new local one.
-            trigger: ``"available-now"`` to process all waiting records and stop; a duration in place of the setting
-                ``commit_interval``; by default the program commits as records come, until it is stopped.
-            slots: how many Python processes work at once; by default as many as cores.
-            on_progress: called after every commit.
-            state_restore_listener: is told how stores are restored, from the start on.
-            standby_update_listener: is told how the copies of stores go on that ``standby_replicas=1`` keeps.
-            state_listener: called with (new state, old state) at every change of the application's state.
-            uncaught_exception_handler: called with the error that is about to stop the application; its answer
-                ``"replace"`` starts again from the last commit, with new tasks, and ``"stop"`` stops.
-            rename: where the topology has changed, the new names of its stores by the old ones: their rows go on.
-            drop: the stores and topics that the topology no longer has, or has as something else: what was kept of
-                them is removed. Said again at later starts it changes nothing.
+            trigger: ``"available-now"`` processes all waiting records, then stops; a duration replaces the setting
+                ``commit_interval``. By default the program commits as records arrive, until you stop it.
+            slots: the number of Python processes that work at once; by default the number of cores.
+            on_progress: a function that Penstock calls with a ``Progress`` after each commit.
+            state_restore_listener: an object that hears how stores are restored.
+            standby_update_listener: an object that hears how the copies of ``standby_replicas=1`` follow.
+            state_listener: a function that Penstock calls with (new state, old state) when the application's state
+                changes.
+            uncaught_exception_handler: a function that Penstock calls with the error before it stops the application.
+                If the function returns ``"replace"``, new tasks start from the last commit; ``"stop"`` stops the
+                application.
+            rename: stores that have other names in the changed topology, as ``{"old": "new"}``: they keep their rows.
+            drop: stores and topics that the topology no longer has, or has in another form. Penstock removes their
+                data. Later starts may repeat the argument: it then changes nothing.
             settings: settings as keywords, such as ``on_error="skip"``; ``penstock config`` lists them.
 
         Returns:
             The handle of the running application.
 
         Raises:
-            ConfigError: a setting is wrong, or the topology would lose or mix what the application has kept; nothing
-                was started.
+            ConfigError: a setting is wrong, or the topology would lose or mix the application's state. Nothing was
+                started.
             TopologyError: ``require_names`` is set, and stores or repartition topics have generated names.
             TopicNotFoundError: a source topic does not exist.
             AlreadyRunningError: another program runs under this application id.
@@ -356,46 +358,48 @@ class Topology(Declarations):
         then: Mapping[str, Any] | None = None,
         **settings: Unpack[SettingsArguments],
     ) -> BatchResult:
-        """Run the topology once over all that there is, as a batch job of Spark (docs/batch.md).
+        """Run the topology once over all present input, as a batch job of Spark (docs/batch.md).
 
         With ``application_id`` the batch is the next commit of an application. It takes the new records of the topics
-        and the given rows, and continues from the state of the last commit. With ``seed`` it makes the state that an
-        application begins with.
+        and the given rows, and continues from the state of the last commit. With ``seed`` it computes the first state
+        of an application.
 
         Args:
             spark: the session to run on.
-            sources: by topic the DataFrame that is read in its place. The other topics are read from the log.
-            key: the column with the keys, by topic or one name for all; by default records have none. Several columns
-                are a key together.
+            sources: the DataFrames, by the topics that they replace. The batch reads all other topics from the log.
+            key: the column with the keys: one name for all topics, or a dict by topic. By default records have no keys.
+                A list of columns makes one key.
             value: the column with the values; by default all columns, as one JSON object.
-            timestamp: the column with the times, as :func:`penstock.write` takes it; by default every row has the time
-                of the run.
-            order: the column that says in which order the rows of a topic arrived, or two: the partition, and the
-                offset in it. By default rows are taken by their times, and equal ones by their columns.
+            timestamp: the column with the times, as for :func:`penstock.write`; by default every row has the time of
+                the run.
+            order: the column with the order in which the rows of a topic arrived, or two columns: the partition, and
+                the offset in it. By default rows are sorted by their times, and rows of one time by their columns.
             timestamp_unit: the unit of times that are numbers, counted from 1970: ``"s"``, ``"ms"``, ``"us"`` or
                 ``"ns"``; milliseconds by default.
             headers: the column with the headers, an ``array<struct<key: string, value: binary>>``; by default records
                 have none.
-            log: where the topics are that do not come as DataFrames.
-            partitions: how many partitions the DataFrames' topics have, and so how many tasks there are; by default 8,
-                or as many as the topics of the log have with which they are joined.
-            stores: the stores whose rows are results; by default all that were given a name.
-            application_id: the application whose next commit the batch is; its topics are those of the log.
-            batch: the name under which the DataFrames' rows count once in the application, however often the job runs.
-            seed: the application whose first state the batch makes; it must not have made commits yet.
-            then: by topic that comes as a DataFrame where a live program continues after a seed: an offset for each
+            log: the place of the topics that no DataFrame replaces.
+            partitions: the number of partitions of the DataFrames' topics, and so of tasks. The default is 8, or the
+                number of the topics of the log with which they are joined.
+            stores: the stores whose rows are results; by default all stores that the topology names.
+            application_id: the application whose next commit this batch makes; its topics are those of the log.
+            batch: a name for the rows of the DataFrames. They count once in the application, even if the job runs again
+                with this name.
+            seed: the application whose first state the batch computes. It must not have made commits yet.
+            then: where a program begins to read after a seed, by the topics that DataFrames replace: an offset for each
                 partition, or a value of ``auto_offset_reset``.
             settings: settings as keywords, such as ``on_error="skip"``.
 
         Returns:
-            The output topics and the stores as DataFrames, and the records left out; of an application also the commit.
+            The output topics and the stores as DataFrames, and the counts of records left out; for an application also
+            the commit.
 
         Raises:
             ConfigError: a topic or a column is missing or has a wrong type; nothing was run.
             TopologyError: topics that are joined have different numbers of partitions; nothing was run.
-            ProcessingError: a record failed, and no setting says to go on.
-            AlreadyRunningError: a program runs under the application id on this machine.
-            FencedError: another program took the application over meanwhile; the batch does not count.
+            ProcessingError: a record failed, and ``on_error`` is ``"fail"``.
+            AlreadyRunningError: a program with this application id runs on this machine.
+            FencedError: another program has taken over the application; the batch does not count.
         """
         from penstock.engine.batch.arguments import Columns
         from penstock.engine.batch.run import Role, run_batch
@@ -424,11 +428,11 @@ class Topology(Declarations):
         """Make a function that takes each batch of a streaming DataFrame as the next commit of an application
         (docs/batch.md).
 
-        Spark repeats a batch after a failure; it counts once, by the query and the number of the batch.
+        After a failure, Spark repeats a batch. Penstock recognizes it by the query and its number, and counts it once.
 
         Args:
             application_id: the application.
-            topic: in whose place the DataFrame stands; may be left out where the topology reads one topic.
+            topic: the topic that the DataFrame replaces; not needed if the topology reads one topic.
             key: as for ``run_batch``.
             value: as for ``run_batch``.
             timestamp: as for ``run_batch``.
@@ -437,12 +441,12 @@ class Topology(Declarations):
             headers: as for ``run_batch``.
             log: as for ``run_batch``.
             partitions: as for ``run_batch``.
-            name: that of the query, which stays the same when the query is started again. By default Spark's id of
-                it, which a classic session tells.
+            name: a name for the query, which must stay the same when you start the query again. By default Spark's id
+                of the query, which only a classic session knows.
             settings: settings as keywords.
 
         Raises:
-            ConfigError: the topology does not read the topic, or another argument can be none of any batch.
+            ConfigError: the topology does not read the topic, or another argument is not valid for any batch.
 
         >>> from penstock import StreamsBuilder
         >>> builder = StreamsBuilder()

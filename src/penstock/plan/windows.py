@@ -38,7 +38,8 @@ class KeptAWhile(KafkaNames):
 
 @dataclass(frozen=True)
 class TimeWindows(KeptAWhile):
-    """Windows of one size, each beginning ``advance`` after the one before: tumbling, or hopping when they overlap.
+    """Windows of one size, each of which begins ``advance`` after the previous one. They are tumbling, or hopping if
+    they overlap.
 
     A window takes records while stream time is before its end plus the grace period (KIP-328).
 
@@ -64,7 +65,7 @@ class TimeWindows(KeptAWhile):
 
     @classmethod
     def of_size_with_no_grace(cls, size: Duration) -> Self:
-        """Windows that take no record that comes after their end."""
+        """Windows without a grace period: they take no records after their end."""
         return cls.of_size_and_grace(size, 0)
 
     @classmethod
@@ -90,7 +91,7 @@ class TimeWindows(KeptAWhile):
         return cls(size_ms, size_ms, _rest(DEFAULT_MAINTAIN_MS, size_ms), has_grace=False)
 
     def advance_by(self, advance: Duration) -> Self:
-        """Windows that begin every ``advance``.
+        """Let a new window begin after each ``advance``: windows that overlap are hopping windows.
 
         Raises:
             ConfigError: the advance is not positive, or larger than the size.
@@ -109,7 +110,7 @@ class TimeWindows(KeptAWhile):
         return replace(self, grace_period_ms=to_ms(grace, "the grace period"), has_grace=True)
 
     def until(self, duration: Duration) -> Self:
-        """Deprecated: keep windows for so long; use ``Materialized.with_retention``.
+        """Deprecated: how long stores keep windows; use ``Materialized.with_retention``.
 
         Raises:
             ConfigError: the duration is shorter than a window.
@@ -131,7 +132,7 @@ class TimeWindows(KeptAWhile):
 
 @dataclass(frozen=True)
 class UnlimitedWindows(KeptAWhile):
-    """One window for each key, from a start on and without an end.
+    """One window for each key, which has a start and no end.
 
     >>> UnlimitedWindows.of().start_on(1000)
     UnlimitedWindows(start_ms=1000)
@@ -149,14 +150,14 @@ class UnlimitedWindows(KeptAWhile):
 
     @classmethod
     def of(cls) -> Self:
-        """The window that begins with time itself."""
+        """The window that begins at time 0."""
         return cls()
 
     def start_on(self, start: int | datetime) -> Self:
         """The window that begins at a time, in milliseconds or as a ``datetime``; earlier records are left out.
 
         Raises:
-            ConfigError: the start is before 1970, or later than time goes.
+            ConfigError: the start is before 1970, or beyond the largest timestamp.
         """
         if isinstance(start, bool) or not isinstance(start, int | datetime):
             raise ConfigError(f"the start of an unlimited window is milliseconds or a datetime; got {start!r}")
@@ -179,7 +180,7 @@ class UnlimitedWindows(KeptAWhile):
 
 @dataclass(frozen=True)
 class SlidingWindows(KeptAWhile):
-    """Windows around each record: all records of a key that are at most ``time_difference`` apart, ends included.
+    """Windows that have the records of a key at most ``time_difference`` apart, both ends included.
 
     >>> SlidingWindows.of_time_difference_and_grace("10 s", "1 s")
     SlidingWindows(time_difference_ms=10000, grace_period_ms=1000)
@@ -192,7 +193,7 @@ class SlidingWindows(KeptAWhile):
 
     @classmethod
     def of_time_difference_with_no_grace(cls, time_difference: Duration) -> Self:
-        """Windows that take no record that comes after their end."""
+        """Windows without a grace period: they take no records after their end."""
         return cls.of_time_difference_and_grace(time_difference, 0)
 
     @classmethod
@@ -231,11 +232,11 @@ class SlidingWindows(KeptAWhile):
 
 @dataclass(frozen=True)
 class SessionWindows(KeptAWhile):
-    """Sessions: records of a key with no more than a gap of inactivity between them.
+    """Sessions of a key: between two neighbouring records there is at most one gap of inactivity.
 
-    With a grace period (KIP-328) a session takes no more records when stream time is past its end by more than gap
-    and grace. KIP-94's own form, ``inactivity_gap(gap).until(retention)``, has no grace period: it drops nothing, but a
-    record later than the retention makes a session of its own that is sent on and not stored.
+    With a grace period (KIP-328), a session closes when stream time is more than gap and grace after its end. The form
+    of KIP-94, ``inactivity_gap(gap).until(retention)``, has no grace period and drops nothing. But if a record is later
+    than the retention, its session is separate: Penstock sends it on and does not store it.
 
     >>> SessionWindows.of_inactivity_gap_and_grace("5 minutes", "1 minute").inactivity_gap_ms
     300000
@@ -315,10 +316,10 @@ class SessionWindows(KeptAWhile):
 
 @dataclass(frozen=True)
 class JoinWindows(KeptAWhile):
-    """How far apart in time two records may be to be joined, both ends included, and how long the join waits.
+    """The time difference that two joined records may have, both ends included, and the grace period of the join.
 
-    A record of the right side fits one of the left side when it is at most ``before`` earlier and at most ``after``
-    later.
+    A record of the right side matches a record of the left side if its timestamp is between ``before`` earlier and
+    ``after`` later.
 
     >>> windows = JoinWindows.of_time_difference_and_grace("10 s", "1 minute").before(0)
     >>> windows.before_ms, windows.after_ms, windows.grace_period_ms
@@ -335,12 +336,12 @@ class JoinWindows(KeptAWhile):
 
     @classmethod
     def of_time_difference_with_no_grace(cls, time_difference: Duration) -> Self:
-        """Records at most so far apart; what finds no partner does not wait beyond that."""
+        """Join records that are at most this time apart, without a grace period."""
         return cls.of_time_difference_and_grace(time_difference, 0)
 
     @classmethod
     def of_time_difference_and_grace(cls, time_difference: Duration, grace: Duration) -> Self:
-        """Records at most so far apart; late records find their partners for the grace period.
+        """Join records that are at most this time apart. Late records are joined until the grace period is over.
 
         Raises:
             ConfigError: one of them is negative.
@@ -364,7 +365,7 @@ class JoinWindows(KeptAWhile):
         return cls(reach, reach, _rest(DEFAULT_MAINTAIN_MS, 2 * reach), has_grace=False)
 
     def before(self, time_difference: Duration) -> JoinWindows:
-        """Records of the right side at most so much earlier; a negative number means that they must be later.
+        """Limit how much earlier records of the right side may be. With a negative number, they must be later.
 
         Raises:
             ConfigError: no record could fit.
@@ -372,7 +373,7 @@ class JoinWindows(KeptAWhile):
         return self._reaching(replace(self, before_ms=to_signed_ms(time_difference, "the time before of join windows")))
 
     def after(self, time_difference: Duration) -> JoinWindows:
-        """Records of the right side at most so much later; a negative number means that they must be earlier.
+        """Limit how much later records of the right side may be. With a negative number, they must be earlier.
 
         Raises:
             ConfigError: no record could fit.
@@ -428,7 +429,7 @@ class JoinWindows(KeptAWhile):
 
 @dataclass(frozen=True)
 class EmitStrategy(KafkaNames):
-    """When a windowed aggregation sends its results on: every update, or one final result when the window closes.
+    """The results that a windowed aggregation sends: every update, or one final result when the window closes.
 
     >>> EmitStrategy.on_window_close()
     EmitStrategy(final=True)

@@ -8,11 +8,12 @@ from typing import Any
 
 
 class Windows(ABC):
-    """The base class of windows of your own: which ones there are at a time, how long they are, how long they are open.
+    """The base class of your own windows: it says which windows contain a time, how long they are, and how long they
+    stay open.
 
-    Windows may have different lengths and overlap. Records of times without a window are left out. A window contains
-    its start and not its end. ``windows_for`` must depend on the time alone, and a record at the very start of a window
-    must belong to it.
+    Windows may have different lengths, and may overlap. Penstock leaves out records at times without a window. A window
+    includes its start, but not its end. The result of ``windows_for`` must depend on the time alone, and for the start
+    of a window it must include this window.
 
     >>> from penstock import Window, Windows
     >>> from penstock.testing import pipe
@@ -36,7 +37,8 @@ class Windows(ABC):
     @property
     @abstractmethod
     def size(self) -> Any:
-        """The length of the longest window: a duration. Stores keep every window for as long, and the grace period."""
+        """The length of the longest window, a duration. Stores keep every window for this time plus the grace
+        period."""
 
     @abstractmethod
     def windows_for(self, timestamp: int) -> Iterable[tuple[int, int]] | Mapping[int, tuple[int, int]]:

@@ -81,10 +81,10 @@ class StateQueryResult:
 
     @property
     def only_partition_result(self) -> QueryResult | None:
-        """The answer of the one partition that has something; None when none has.
+        """The answer of the only partition with a result; None if no partition has one.
 
         Raises:
-            ConfigError: several have.
+            ConfigError: several partitions have a result.
         """
         found = [one for one in self.partition_results.values() if one.is_failure or one.value is not None]
         if len(found) > 1:

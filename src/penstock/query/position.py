@@ -43,7 +43,7 @@ class Position:
 
     @classmethod
     def merged(cls, positions: Iterable[Position]) -> Position:
-        """All of several positions, the highest offset of each partition."""
+        """Merge several positions: the highest offset of each partition."""
         found: dict[str, dict[int, int]] = {}
         for position in positions:
             for topic, partitions in position.offsets.items():
@@ -57,7 +57,7 @@ class Position:
         return Position({**self.offsets, topic: {**self.offsets.get(topic, {}), partition: offset}})
 
     def merge(self, other: Position) -> Position:
-        """Both, the higher offset of each partition."""
+        """Merge two positions: the higher offset of each partition."""
         return Position.merged((self, other))
 
     @property
@@ -79,7 +79,7 @@ class Position:
 
 @dataclass(frozen=True)
 class PositionBound:
-    """How far the input must be processed for a result to be accepted.
+    """The position that a partition must have reached for its answer to count.
 
     >>> PositionBound.at(Position.empty().with_component("flights", 0, 41)).is_unbounded
     False

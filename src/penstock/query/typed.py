@@ -40,8 +40,8 @@ class KeyQuery(Query):
         return cls(key)
 
     def skip_cache(self) -> Self:
-        """Ask the store and not a cache in front of it, which is always so: caches hold records back from later steps,
-        and stores have every row."""
+        """No effect: queries always ask the store, which has every row. Caches only hold records back from later
+        steps."""
         return self
 
 
@@ -289,8 +289,8 @@ class StateQueryRequest:
         return replace(self, partitions=None)
 
     def require_active(self) -> StateQueryRequest:
-        """Ask the task that processes the partition, and no copy of it, which is always so: standby copies
-        (``standby_replicas``) are for moves, and answer nothing."""
+        """No effect: the task that processes the partition always answers. Standby copies (``standby_replicas``) never
+        answer."""
         return replace(self, is_require_active=True)
 
     def enable_execution_info(self) -> StateQueryRequest:
@@ -298,7 +298,7 @@ class StateQueryRequest:
         return replace(self, has_execution_info=True)
 
     def with_isolation_level(self, isolation_level: IsolationLevel) -> StateQueryRequest:
-        """See of writes that are not committed what this level says, and not what the application does (KIP-892).
+        """Use this isolation level instead of the application's (KIP-892).
 
         >>> from penstock import IsolationLevel
         >>> request = StateQueryRequest.in_store("counts").with_query(KeyQuery.with_key("JFK"))

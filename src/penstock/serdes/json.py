@@ -27,9 +27,9 @@ from penstock.values.decoding import converted, json_decoder
 
 
 class JsonSerde(Serde):
-    """JSON of one type; ``Any`` takes whatever JSON can say. The text ``null`` is a null, whatever the type.
+    """JSON of one type, or any JSON with ``Any``. The text ``null`` is a null, whatever the type.
 
-    Bytes are text in base64. Decimals and times are text, as are NaN and the infinities where the type says float.
+    Bytes are text in base64. Decimals and times are text. If the type is float, NaN and the infinities are text, too.
 
     Args:
         type_: the type of values.

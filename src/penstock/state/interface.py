@@ -117,8 +117,8 @@ class StateStoreContext:
     def log_change(self, root: StateStore, key: bytes, value: bytes | None) -> None:
         """Log a change of a store whose rows Penstock does not know, while a processor works; None for a deletion.
 
-        The last value of each key belongs to the task's commit. A store that lacks it receives it by the callback that
-        it has registered: at a start, and after a rollback, which undoes what was logged.
+        The task's commit includes the last value of each key. A store that lacks a value gets it through its registered
+        callback, at a start or after a rollback of logged changes.
 
         Raises:
             StoreError: Penstock logs the changes of this store itself.
@@ -140,9 +140,9 @@ class StateStoreContext:
 class StateStore(ABC):
     """A store of one task.
 
-    Your own class defines ``name``, opens its medium in ``init``, closes it in ``close``, and writes to it in
-    ``commit``. A class from before KIP-892, with ``flush`` instead, works unchanged, with a ``DeprecationWarning``. All
-    other methods have defaults, for a store without transactions or offsets.
+    Your own class defines ``name``, opens its database or files in ``init``, writes to them in ``commit``, and closes
+    them in ``close``. A class from before KIP-892, with ``flush`` instead, works unchanged, with a
+    ``DeprecationWarning``. All other methods have defaults, for a store without transactions or offsets.
 
     >>> class Notes(StateStore):
     ...     name, persistent, is_open = "notes", False, True
@@ -217,9 +217,9 @@ class StateStore(ABC):
             raise _cannot_commit(self)
 
     def manages_offsets(self) -> bool:
-        """Whether the store keeps the offsets that it receives; only a ``persistent`` store can. If a persistent store
-        does not, Penstock keeps them in a file ``.checkpoint`` in the folder of the task's stores. If it does, its
-        class defines ``committed_offset``, too: a store that cannot tell its offset is refused."""
+        """Whether the store keeps the offsets that it receives; only a ``persistent`` store can. Otherwise Penstock
+        keeps them in a file ``.checkpoint`` in the folder of the task's stores. If it is true, the class must define
+        ``committed_offset``, too."""
         return False
 
     def get_committed_offset(self, topic_partition: TopicPartition) -> int | None:

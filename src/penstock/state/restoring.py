@@ -12,12 +12,11 @@ START, BATCH, END, SUSPENDED = "start", "batch", "end", "suspended"
 
 
 class StateRestoreListener:
-    """Receives the progress of the restores of an application's stores, as in Kafka Streams; by default its methods do
-    nothing.
+    """Hears about the restores of an application's stores, as in Kafka Streams. By default its methods do nothing.
 
-    Offsets are numbers of commits, as everywhere where Penstock counts changelogs: delta files of commits, in front of
-    them a snapshot. Several tasks restore at the same time; the calls come one after the other, in the program that
-    started the application. An error of a listener is logged, and the restore continues.
+    Offsets are numbers of commits. A restore reads a snapshot, and then the delta files of the later commits. Several
+    tasks restore at the same time, but the program that started the application makes the calls one after the other. If
+    a listener raises an error, Penstock logs the error, and the restore continues.
 
     >>> class Prints(StateRestoreListener):
     ...     def on_restore_end(self, topic_partition, store_name, total_restored):

@@ -332,8 +332,8 @@ class VersionedKeyValueStore(StateStore, Generic[K, V]):
         """Write a version, valid from a time on; None is a deletion at this time.
 
         Returns:
-            until when it is valid, in milliseconds; ``VALID_TO_UNDEFINED`` for the latest, and ``NOT_PUT`` for one that
-            was too old to be written.
+            The end of its validity, in milliseconds; ``VALID_TO_UNDEFINED`` for the latest version, and ``NOT_PUT`` for
+            a version that was too old to be written.
         """
 
     @abstractmethod
@@ -346,8 +346,8 @@ class VersionedKeyValueStore(StateStore, Generic[K, V]):
 
 
 class VersionedBytesStore(KeyValueStore[bytes, bytes], TimestampedBytesStore):
-    """A versioned store of bytes, as a supplier of your own gives it (KIP-914). ``VersionedKeyValueStore[bytes,
-    bytes]`` is the other form, whose reads give ``VersionedRecord``s.
+    """A versioned store of bytes, for a supplier of your own (KIP-914). ``VersionedKeyValueStore[bytes, bytes]`` is the
+    other form, whose reads return ``VersionedRecord``s.
 
     Its results have 8 bytes of timestamp, big endian, before the value.
 

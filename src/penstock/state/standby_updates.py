@@ -21,11 +21,10 @@ class SuspendReason(StrEnum):
 
 
 class StandbyUpdateListener:
-    """Receives the progress of the copies that ``standby_replicas=1`` keeps, as in Kafka Streams; by default its
-    methods do nothing.
+    """Hears about the copies of ``standby_replicas=1``, as in Kafka Streams. By default its methods do nothing.
 
-    Offsets are numbers of commits, as for restores. The calls come one after the other, in the program that started the
-    application. An error of a listener is logged, and the copies go on.
+    Offsets are numbers of commits, as for restores. The program that started the application makes the calls, one after
+    the other. If a listener raises an error, Penstock logs the error, and the copies continue.
 
     >>> class Prints(StandbyUpdateListener):
     ...     def on_update_suspended(self, topic_partition, store_name, store_offset, current_end_offset, reason):

@@ -68,10 +68,10 @@ _BATCH = 1024
 
 
 class TopologyTestDriver(TopicAccess, StoreAccess):
-    """Pipes records through a topology and shows the results; every record is a commit of its own.
+    """Runs a topology in a test: pipes records in, and reads the results. Each record is a commit of its own.
 
-    Everything runs in one partition, unless ``partitions`` says otherwise. All results of an input record are there
-    when ``pipe_input`` returns, also those that pass through repartition topics.
+    By default everything runs in one partition. When ``pipe_input`` returns, all results of its record are ready, also
+    those that pass through repartition topics.
 
     >>> from penstock import StreamsBuilder
     >>> builder = StreamsBuilder()
@@ -86,13 +86,14 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
 
     Args:
         topology: the result of ``StreamsBuilder.build``.
-        application_id: part of the names of internal topics, which count where buffers are limited by bytes.
-        partitions: how many partitions all topics have, or how many each one has. Records go into them by Kafka's
-            partitioner, and each sub-topology works in a task for each of them, as in a cluster; outputs and stores are
-            those of all tasks.
+        application_id: part of the names of internal topics, whose bytes count in buffers with a limit of bytes.
+        partitions: the number of partitions of all topics, or a dict by topic. Kafka's partitioner chooses the
+            partition of each record, and each sub-topology has a task for each partition, as on a cluster. Outputs and
+            stores are those of all tasks.
         settings: settings as keywords, such as ``on_error="skip"``.
 
-    A store behind a step that changes keys has the rows of one key in several tasks, which several partitions show:
+    After a step that changes keys, a store may have the rows of one key in several tasks. With several partitions, a
+    test can show this:
 
     >>> from penstock import Record, Stores
     >>> def count(record, context):
@@ -109,7 +110,8 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
     >>> [record.value for record in driver.read_output("right")]
     [1, 2, 3]
 
-    Without ``repartition()`` that is 1, 1, 1 where ``a``, ``b`` and ``c`` are in three partitions, and ``build`` warns.
+    Without ``repartition()``, the result is 1, 1, 1 if ``a``, ``b`` and ``c`` are in three partitions, and ``build``
+    warns.
     """
 
     most_fed_back = 1_000
@@ -217,15 +219,15 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         headers: Iterable[tuple[str, bytes]] = (),
         partition: int | None = None,
     ) -> None:
-        """Process one record, to the end.
+        """Process one record, through all steps.
 
-        Keys and values are encoded as the source reads them; bytes go in as they are, whatever the type. Of several
-        ``partitions`` it goes into the one that is given, else into that of its key by Kafka's partitioner; records
-        without a key go into one after the other.
+        The driver encodes keys and values with the types of the source; it does not change bytes. With several
+        partitions, Kafka's partitioner chooses the partition of the key, unless you give ``partition``. Records without
+        a key go to all partitions in turn.
 
         Raises:
             ConfigError: the topology does not read this topic, it has no such partition, or the driver is closed.
-            ProcessingError: the record failed, or the topology feeds itself without an end.
+            ProcessingError: the record failed, or the topology sends itself records without an end.
         """
         key_type, value_type = self._source_types(topic)
         time = to_timestamp(timestamp)
@@ -239,15 +241,15 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         self._drain()
 
     def pipe_record_list(self, topic: str, records: Iterable[tuple[Any, ...]]) -> None:
-        """Process many records, with the same outputs, in the same order, as one after the other.
+        """Process many records. Outputs and their order are the same as with ``pipe_input`` for each record.
 
-        Functions are called step by step for a thousand records or so where nothing needs one record at a time. That
-        is many times faster. These are streams without tables that cache, and plain chains of steps with caches.
+        If no step needs one record at a time, each step processes about a thousand records at once, which is many times
+        faster. This holds for streams without cached tables, and for a single chain of steps with caches.
 
         Args:
             topic: a topic that the topology reads.
             records: ``(key, value)``, ``(key, value, timestamp)``, ``(key, value, timestamp, headers)`` or a
-                :class:`penstock.Record` each; without a timestamp it is 0.
+                :class:`penstock.Record` each. The default timestamp is 0.
 
         >>> from penstock import StreamsBuilder
         >>> builder = StreamsBuilder()
@@ -259,7 +261,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
 
         Raises:
             ConfigError: the topology does not read this topic, a row has another form, or the driver is closed.
-            ProcessingError: a record failed; those before it are processed.
+            ProcessingError: a record failed; the driver has processed the records before it.
         """
         self._source_types(topic)
         rows = iter(listed(records, f"pipe_record_list into {topic!r}"))
@@ -304,15 +306,16 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         return {state.task: state.numbers() for _, state, _ in self._tasks}
 
     def timeline(self, key: Any, node: str | None = None) -> list[Timeline]:
-        """The history of a key's records in each step that has windows or deduplicates, or in one: windows or sessions
-        over time, and which records were late and why. They print as text and are drawn in notebooks.
+        """Return the history of a key in each step with windows or deduplication, or in one step: its windows or
+        sessions over time, and which records were late, and why. A history prints as text, and a notebook shows it as a
+        drawing.
 
         Args:
             key: the key, as a Python value.
-            node: the step; by default all that aggregate in windows, or deduplicate.
+            node: the step; by default all steps with windows or deduplication.
 
         Raises:
-            ConfigError: there is no step of that name that has windows.
+            ConfigError: no step of this name has windows.
         """
         lines = [line for arrived in self._arrivals for line in arrived.timelines(key, node)]
         return lines if len(self._arrivals) == 1 else [line for line in lines if line.records]

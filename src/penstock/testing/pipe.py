@@ -23,20 +23,20 @@ def pipe(
     key: Any = str,
     value: Any = None,
 ) -> list[tuple[Any, Any]]:
-    """Return the results of some steps for some records, as pairs of key and value.
+    """Run some steps over some records, and return the results as pairs of key and value.
 
     Args:
-        steps: a function from a stream to the stream or table whose records are wanted.
-        records: (key, value) or (key, value, timestamp); without a timestamp it is the record's number.
-        key: the type of the keys that go in.
-        value: the type of the values that go in; anything JSON can say by default.
+        steps: a function that takes a stream, and returns the stream or table whose records you want.
+        records: (key, value) or (key, value, timestamp). The default timestamp is the record's number.
+        key: the type of the input keys.
+        value: the type of the input values; by default any JSON.
 
     >>> pipe(lambda stream: stream.map_values(str.upper), [("a", "hello")])
     [('a', 'HELLO')]
 
     Raises:
-        TopologyError: the steps are no function of a stream.
-        ConfigError: the function gives neither a stream nor a table, or a record has another form.
+        TopologyError: ``steps`` is not a function of a stream.
+        ConfigError: the function returns neither a stream nor a table, or a record has another form.
     """
     user_function(steps, "pipe", ("stream",))
     rows = [checked_row("in", tuple(one) if isinstance(one, list) else one) for one in listed(records, "pipe")]

@@ -269,7 +269,8 @@ class StoreAccess(KafkaNames):
         raise NotImplementedError
 
     def store(self, name: str) -> Any:
-        """A state store: ``get``, ``range``, ``all``, window stores also ``fetch``; and ``put`` and its like.
+        """Return a state store, to read and to write: it has ``get``, ``range``, ``all`` and ``put``; a window store
+        also has ``fetch``.
 
         >>> from penstock import StreamsBuilder
         >>> from penstock.testing import TopologyTestDriver

@@ -327,7 +327,7 @@ class TopicAccess(KafkaNames):
         return {topic for topic, _ in self._order} | {topic for topic, records in self._outputs.items() if records}
 
     def read_output(self, topic: str) -> list[Record]:
-        """The records written to a topic since the last call, decoded."""
+        """Return the records that were written to a topic since the last call, decoded."""
         records, self._outputs[topic] = self.unread(topic), []
         return records
 

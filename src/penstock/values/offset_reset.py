@@ -18,9 +18,9 @@ _ISO = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)
 
 @dataclass(frozen=True)
 class AutoOffsetReset:
-    """Where an application begins with a topic that it has not read yet.
+    """The place where an application begins in a topic that it has not read yet.
 
-    The same can be said as text (``"by_duration:1 day"``), a ``timedelta`` or a ``datetime``.
+    You can also give it as text (``"by_duration:1 day"``), a ``timedelta`` or a ``datetime``.
 
     >>> AutoOffsetReset.by_duration("1 day")
     AutoOffsetReset(policy='by_duration', ms=86400000)
@@ -32,22 +32,22 @@ class AutoOffsetReset:
 
     @classmethod
     def earliest(cls) -> AutoOffsetReset:
-        """With the first record that is still there."""
+        """Begin with the first record that is still there."""
         return cls("earliest")
 
     @classmethod
     def latest(cls) -> AutoOffsetReset:
-        """With what comes from the start on."""
+        """Begin with records that arrive after the start."""
         return cls("latest")
 
     @classmethod
     def none(cls) -> AutoOffsetReset:
-        """Nowhere: the start fails."""
+        """Begin nowhere: the start of the application fails."""
         return cls("none")
 
     @classmethod
     def by_duration(cls, duration: Duration) -> AutoOffsetReset:
-        """With the first record that is not older than this at the start, or at the end of the topic.
+        """Begin with the first record that is not older than this at the start, or else at the end of the topic.
 
         Raises:
             ConfigError: the duration is negative, or none.
@@ -56,7 +56,7 @@ class AutoOffsetReset:
 
     @classmethod
     def by_timestamp(cls, time: Time | str) -> AutoOffsetReset:
-        """With the first record of this time or later, or at the end of the topic.
+        """Begin with the first record of this time or later, or else at the end of the topic.
 
         Raises:
             ConfigError: it is no time.

@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 class TimestampExtractor(ABC):
-    """Takes the time of a record from anything that it has; ``builder.stream(..., timestamp=...)`` takes one.
+    """Computes the time of a record from the whole record, for ``builder.stream(..., timestamp=...)``.
 
     >>> from penstock import StreamsBuilder
     >>> from penstock.testing import TopologyTestDriver
@@ -58,7 +58,7 @@ class InvalidTimestampExtractor(TimestampExtractor):
 
 
 class FailOnInvalidTimestamp(InvalidTimestampExtractor):
-    """Takes the time that a record carries, and fails if that is negative: what is done by default.
+    """Takes the timestamp of a record, and fails if it is negative (the default).
 
     >>> FailOnInvalidTimestamp().extract(ConsumerRecord("a", 1, 5, (), "in", 0, 0), -1)
     5
@@ -73,7 +73,7 @@ class FailOnInvalidTimestamp(InvalidTimestampExtractor):
 
 
 class LogAndSkipOnInvalidTimestamp(InvalidTimestampExtractor):
-    """Takes the time that a record carries; records with a negative one are logged, dropped and counted.
+    """Takes the timestamp of a record. If it is negative, Penstock logs, drops and counts the record.
 
     >>> LogAndSkipOnInvalidTimestamp().extract(ConsumerRecord("a", 1, -1, (), "in", 0, 0), 7)
     -1
@@ -89,7 +89,7 @@ class LogAndSkipOnInvalidTimestamp(InvalidTimestampExtractor):
 
 
 class UsePartitionTimeOnInvalidTimestamp(InvalidTimestampExtractor):
-    """Takes the time that a record carries; one with a negative time has the highest of its partition so far.
+    """Takes the timestamp of a record, or if it is negative, the highest one of its partition so far.
 
     >>> UsePartitionTimeOnInvalidTimestamp().extract(ConsumerRecord("a", 1, -1, (), "in", 0, 0), 7)
     7
@@ -105,7 +105,7 @@ class UsePartitionTimeOnInvalidTimestamp(InvalidTimestampExtractor):
 
 
 class WallclockTimestampExtractor(TimestampExtractor):
-    """Gives each record the time at which it is processed; one that is processed again has another.
+    """Gives each record the time at which Penstock processes it. A record that is processed again gets another time.
 
     >>> import time
     >>> now = WallclockTimestampExtractor().extract(ConsumerRecord("a", 1, -1, (), "in", 0, 0), -1)

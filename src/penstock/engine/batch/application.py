@@ -83,7 +83,7 @@ class Application:
             bring_in: called before the commit in the same way. It brings the records of sources in.
 
         Raises:
-            AlreadyRunningError: a program runs under the application id on this machine.
+            AlreadyRunningError: a program with this application id runs on this machine.
             ConfigError: the arguments do not fit the application.
             FencedError: another program took the application over meanwhile.
         """

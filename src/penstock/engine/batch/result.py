@@ -67,23 +67,24 @@ class BatchResult:
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """The records that did not go on: late, expired, dropped by Kafka's rules, skipped, or dead letters."""
+        """The counts of records that were left out: late, expired, dropped by Kafka's rules, skipped, or dead
+        letters."""
         return together(losses_of(self._metrics).values())
 
     @property
     def metrics(self) -> dict[Metric, float]:
-        """All figures by Kafka's names."""
+        """All metrics, under Kafka's names."""
         return readable(self._metrics)
 
     def dataframe(self, topic: str, columns: Iterable[str] | None = None) -> Any:
         """The records of an output topic.
 
-        Its columns are key and value, with the types of the topic where Spark has them, then timestamp, partition and
-        headers. The columns task and number give the order of records: a number among those that a task wrote.
+        Its columns are key and value, with the types of the topic if Spark has them, then timestamp, partition and
+        headers. To get the order of the topic, sort by the columns task and number.
 
         Args:
-            columns: those of them that you need, by default all. The others are not brought into Spark's rows, which
-                costs less than leaving them out afterwards.
+            columns: the columns that you need; by default all of them. This costs less than dropping columns
+                afterwards, because Penstock never brings the others into Spark's rows.
 
         Raises:
             ConfigError: the topology does not write it, or there is no such column.
@@ -97,7 +98,7 @@ class BatchResult:
         return self._blocks(OUTPUT, topic, chosen, self._plan.writers(topic))
 
     def store(self, name: str) -> Any:
-        """The rows of a store at the end, with the columns that ``to_arrow()`` of the store has.
+        """Return the rows of a store at the end of the batch, with the columns of ``to_arrow()``.
 
         Raises:
             ConfigError: there is no such store, or its rows were not kept.

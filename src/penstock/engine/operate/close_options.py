@@ -24,8 +24,7 @@ class GroupOperation(Enum):
 class CloseOptions(Options):
     """How ``Streams.stop`` stops an application, as in Kafka Streams.
 
-    Penstock gives out partitions itself, without a consumer group, so all group operations are the same here: nothing
-    is left behind.
+    Penstock assigns partitions itself, without a consumer group, so all group operations have the same effect.
 
     >>> CloseOptions.timeout("30 s").with_group_membership_operation(CloseOptions.DEFAULT).timeout_ms
     30000

@@ -38,7 +38,7 @@ class State(StrEnum):
 
     @property
     def is_running_or_rebalancing(self) -> bool:
-        """Whether it works, or is about to."""
+        """Whether the application works, or is about to."""
         return self in (State.RUNNING, State.REBALANCING)
 
     @property

@@ -42,12 +42,13 @@ class QueryableStreams(KafkaNames):
     def query_metadata_for_key(
         self, store: str, key: Any, partitioner: Partitioner | None = None, headers: Headers = ()
     ) -> KeyQueryMetadata:
-        """Where the rows of a key are; ``partitioner`` and ``headers`` if Kafka's partitioner did not place them."""
+        """Return where the rows of a key are. Give ``partitioner`` and ``headers`` if Kafka's partitioner did not
+        choose the partition."""
         manifest, layout = self._coordinator.manifest, self._coordinator.layout
         return key_metadata(self.topology, layout, manifest.places, store, key, partitioner, headers)
 
     def all_local_store_partition_lags(self) -> dict[str, dict[int, LagInfo]]:
-        """How far each partition of each store is behind its changelog (KIP-535), by store and partition.
+        """Return how far each store is behind its changelog, by store and partition (KIP-535).
 
         Positions are numbers of commits. A task that runs is at the newest one; one that is being restored is behind.
 
@@ -67,16 +68,17 @@ class QueryableStreams(KafkaNames):
         return found
 
     def store(self, name: str, partition: int | None = None) -> Any:
-        """A state store, for reading, from any thread: each call shows the newest commit, ``snapshot()`` stays.
+        """Return a state store for reading, from any thread. Each call reads the newest commit; ``snapshot()`` stays at
+        one commit.
 
-        Uncommitted writes are shown, too, if the application's isolation level or ``read_only(level)`` says so
-        (KIP-892); ``snapshot()`` does not show them.
+        With the isolation level ``READ_UNCOMMITTED`` of the application or of ``read_only(level)``, calls also return
+        uncommitted writes (KIP-892); ``snapshot()`` never does.
 
         Args:
             name: the store's name.
-            partition: the one partition to read; by default all.
+            partition: the partition to read; by default all partitions.
 
-        The first call for a store makes a copy of it, which commits move on from then until the application stops.
+        The first call for a store makes a copy of it, which follows each commit until the application stops.
 
         Raises:
             ConfigError: there is no such store, or the application was stopped.
@@ -94,7 +96,7 @@ class QueryableStreams(KafkaNames):
         return self.stores().query(request)
 
     def stores(self) -> ApplicationStores:
-        """All its stores, for reading.
+        """All stores of the application, for reading.
 
         Raises:
             ConfigError: the application was stopped.

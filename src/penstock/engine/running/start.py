@@ -54,13 +54,13 @@ def start(
 
     Args:
         topology: the topology to run.
-        application_id: names the application: its folder, its internal topics, its job in Spark.
-        log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default the one of the settings.
+        application_id: the name of the application, its folder, its internal topics and its job in Spark.
+        log: the log: a folder, ``"kafka://host:9092"`` or :class:`penstock.Kafka`; by default that of the settings.
         spark: the session to run on; by default the active one, else a new local one.
         trigger: ``"available-now"`` to process all present records and stop; a duration in place of the setting
             ``commit_interval``; by default the program commits as records come, until it is stopped.
-        slots: how many Python processes work at once; by default as many as cores.
-        on_progress: called after every commit.
+        slots: the number of Python processes that work at once; by default the number of cores.
+        on_progress: a function that Penstock calls with a ``Progress`` after each commit.
         program: which program it is, where that is known; ``penstock run`` tells it.
         on_engine: called when nothing was found that stands in the way, with a line that says what runs it, and why.
         state_restore_listener: is told how restores go on, from the first one on.

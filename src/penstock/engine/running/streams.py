@@ -53,9 +53,9 @@ _log = logging.getLogger(__name__)
 
 
 class Streams(QueryableStreams):
-    """A running application; what ``topology.start`` returns.
+    """The handle of a running application, which ``topology.start`` returns.
 
-    It can be used in a ``with`` block, which stops it at the end.
+    In a ``with`` block, it stops the application at the end.
 
     >>> def run(topology):
     ...     with topology.start(application_id="shop", commit_interval="100 ms") as streams:
@@ -247,8 +247,8 @@ class Streams(QueryableStreams):
 
     @property
     def last_progress(self) -> Progress | None:
-        """How far the application was after the last commit of this start, and its queries, sinks and sources as they
-        are now; None before the first commit.
+        """The progress after the last commit since this start, and the present state of queries, sinks and sources;
+        None before the first commit.
         """
         return None if self._progress is None else replace(self._progress, children=self._children.now())
 
@@ -258,37 +258,39 @@ class Streams(QueryableStreams):
         return self._life.state
 
     def set_state_listener(self, listener: StateListener | None) -> None:
-        """Have a function of (new state, old state) called at every change; ``start(state_listener=...)`` misses none.
+        """Set a function of (new state, old state) that is called at each change. ``start(state_listener=...)`` also
+        gets the first ones.
 
         Raises:
-            ConfigError: it is no function.
+            ConfigError: the argument is not a function.
         """
         check_callable(listener, "set_state_listener", "(new state, old state)")
         self._life.listener = listener
 
     def set_uncaught_exception_handler(self, handler: UncaughtExceptionHandler | None) -> None:
-        """Have a function of (error) asked what to do when an error is about to stop the application: ``"replace"``
-        starts again from the last commit, with new tasks; ``"stop"`` stops.
+        """Set a function of (error) that is called before an error stops the application. If it returns ``"replace"``,
+        new tasks start from the last commit; ``"stop"`` stops the application.
 
         Raises:
-            ConfigError: it is no function.
+            ConfigError: the argument is not a function.
         """
         check_callable(handler, "set_uncaught_exception_handler", "(error)")
         self._life.handler = handler
 
     def pause(self) -> None:
-        """Process nothing after the current commit, punctuations included, until ``resume``; the tasks stay open."""
+        """Pause the application after the current commit, until ``resume``. It then calls no punctuations either; its
+        tasks stay open."""
         self._check_open("pause")
         self._loop.pause()
 
     def resume(self) -> None:
-        """Go on after ``pause``."""
+        """Continue after ``pause``."""
         self._check_open("resume")
         self._loop.resume()
 
     @property
     def is_paused(self) -> bool:
-        """Whether it is paused."""
+        """Whether the application is paused."""
         return self._loop.is_paused
 
     def clean_up(self) -> None:
@@ -311,23 +313,24 @@ class Streams(QueryableStreams):
         return not self._stopped and not self._loop.has_ended
 
     def exception(self) -> PenstockError | None:
-        """Why the application stopped by itself; None while it runs or when it ended well."""
+        """Return the error that stopped the application; None while it runs, or if it ended normally."""
         return self._loop.error
 
     def on_progress(self, listener: Callable[[Progress], None]) -> None:
         """Call a function after every commit.
 
         Raises:
-            ConfigError: the application was stopped, or it is no function.
+            ConfigError: the application was stopped, or the argument is not a function.
         """
         self._check_open("on_progress")
         check_callable(listener, "on_progress", "(progress)")
         self._listeners.append(listener)
 
     def set_global_state_restore_listener(self, listener: StateRestoreListener | None) -> None:
-        """Set the listener that is told about restores from now on, in place of the previous one; None for no one.
+        """Set the listener that hears about restores from now on, in place of the previous listener; None for no
+        listener.
 
-        The restores of the start may have begun already: ``start(state_restore_listener=...)`` misses none.
+        The restores of the start may have begun already; ``start(state_restore_listener=...)`` hears about all of them.
 
         Raises:
             ConfigError: the application was stopped, or it is no listener.
@@ -337,10 +340,10 @@ class Streams(QueryableStreams):
         self._restores.listener = listener
 
     def set_standby_update_listener(self, listener: StandbyUpdateListener | None) -> None:
-        """Set the listener that is told about copies of stores from now on, in place of the previous one; None for no
-        one.
+        """Set the listener that hears about copies of stores from now on, in place of the previous listener; None for
+        no listener.
 
-        ``start(standby_update_listener=...)`` misses none.
+        ``start(standby_update_listener=...)`` hears about all of them.
 
         Raises:
             ConfigError: the application was stopped, or it is no listener.
@@ -350,16 +353,18 @@ class Streams(QueryableStreams):
         self._restores.standbys.listener = listener
 
     def restores(self) -> list[RestoreProgress]:
-        """How far the restores of stores are, those since the start that are over as well."""
+        """Return the progress of all restores of stores since the start, also of finished ones."""
         return self._restores.progress()
 
     def slots(self) -> list[SlotPlace]:
-        """Where each slot lives, and how many tasks it has, as of the last commit; empty before the first."""
+        """Return the machine and the number of tasks of each slot, as of the last commit; empty before the first
+        commit."""
         places = self._coordinator.manifest.places
         return [] if places is None else list(places.slots)
 
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Wait until the application ends; whether it did within so many seconds. Ctrl-C stops it cleanly.
+        """Wait until the application ends, at most ``timeout`` seconds, and return whether it has ended. Ctrl-C stops
+        it cleanly.
 
         Raises:
             PenstockError: it failed.
@@ -375,9 +380,9 @@ class Streams(QueryableStreams):
         return True
 
     def process_all_available(self) -> None:
-        """Wait until everything that is in the source topics now is processed and committed.
+        """Wait until the program has processed and committed all records that are in the source topics now.
 
-        Before that the rows that DataFrames have now come in, and after it all results are in their tables and sinks.
+        It first reads the present rows of DataFrames. At the end, all results are in their tables and sinks.
 
         Raises:
             PenstockError: the application failed.
@@ -394,14 +399,14 @@ class Streams(QueryableStreams):
     def stop(self, timeout: Duration | CloseOptions | GroupOperation | None = None) -> bool:
         """Finish the current commit, then stop; a later start continues from there.
 
-        The last commit's facts stay available: ``last_progress``, ``offsets()``, ``metrics()``.
+        Information about the last commit stays available: ``last_progress``, ``offsets()``, ``metrics()``.
 
         Args:
-            timeout: how long to wait for that at most, or ``CloseOptions`` that say it; by default until it is done.
+            timeout: the longest time to wait, or ``CloseOptions`` with this time; by default until the commit is done.
 
         Returns:
-            Whether it has stopped. If not, the current commit is given up, and it stops soon; the next start makes
-            that commit again, so nothing is lost.
+            True if the application has stopped. If it has not, it gives up the current commit and stops soon. The next
+            start makes this commit again, so nothing is lost.
         """
         seconds = timeout_of(timeout)
         self._is_closed = True
@@ -425,10 +430,10 @@ class Streams(QueryableStreams):
 
     @property
     def spark(self) -> Any:
-        """The Spark session it runs on.
+        """The Spark session on which the application runs.
 
         Raises:
-            ConfigError: it runs without Spark, or Spark was started for the application, and ended with it.
+            ConfigError: the application runs without Spark; or Penstock started Spark for it, and both have ended.
         """
         if self._engine.is_own:
             self._check_open("spark", is_open=not self._stopped)
@@ -436,19 +441,20 @@ class Streams(QueryableStreams):
 
     @property
     def engine(self) -> str:
-        """The engine that runs it: ``"spark"``, ``"micro-batch"``, or ``"local"`` for processes of this machine."""
+        """The engine that runs the application: ``"spark"``, ``"micro-batch"``, or ``"local"`` for processes on this
+        machine."""
         return self._engine.name
 
     def offsets(self) -> Ends:
-        """For each source topic the offsets, by partition, up to which everything is processed and committed."""
+        """Return the offsets up to which all records are processed and committed, by source topic and partition."""
         return self._coordinator.offsets()
 
     def metrics(self) -> dict[Metric, float]:
-        """All figures since the application's first start, as of the last commit.
+        """Return all metrics since the application's first start, as of the last commit.
 
-        Names, groups, tags and recording levels are those of Kafka Streams 4.4, and those of the KIPs' texts for what
-        it does not have (docs/metrics.md). A ``-rate`` is what its ``-total`` grew by in a second, over the last half
-        minute of this run.
+        Names, groups, tags and recording levels are those of Kafka Streams 4.4. Metrics that it lacks have those of the
+        KIPs (docs/metrics.md). A ``-rate`` is the growth of its ``-total`` per second, over the last half minute of
+        this run.
         """
         figures, level = self._labelled(), self._coordinator.settings.metrics_recording_level
         given = self.application_id, level

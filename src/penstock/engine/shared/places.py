@@ -34,9 +34,9 @@ class SlotPlace(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class KeyQueryMetadata(NamedTuple):
-    """Where the rows of a key are, as of the last commit (``KafkaStreams.queryMetadataForKey``).
+    """The place of the rows of a key, as of the last commit (``KafkaStreams.queryMetadataForKey``).
 
-    Every process may read every store of an application, so no query needs to be sent there.
+    You need not send a query to this place, because every process can read every store of an application.
 
     >>> KeyQueryMetadata(2, SlotPlace("1", "worker-a", tasks=4), ("worker-b",)).active_host.host
     'worker-a'

@@ -14,7 +14,7 @@ from penstock.figures.losses import Loss
 
 @dataclass(frozen=True)
 class Progress:
-    """How far an application is, after a commit.
+    """The progress of an application after a commit.
 
     >>> progress = Progress("app", commit=7, records=100, total_records=900, lag=0, seconds=0.25)
     >>> progress.lost
@@ -47,7 +47,8 @@ class Progress:
 
     @property
     def lost(self) -> int:
-        """How many records did not go on since this start; one that several steps left out counts several times."""
+        """How many records were left out since this start. If several steps left out a record, it counts several
+        times."""
         return sum(loss.records for loss in self.losses)
 
     def to_dict(self) -> dict[str, Any]:

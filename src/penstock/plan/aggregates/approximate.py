@@ -141,9 +141,10 @@ class Dividing(Sketching):
 
 
 class ApproxDistinct(NamedAggregate):
-    """About how many different values there are, without None: exact up to some hundred, then within 2 % mostly.
+    """An estimate of the number of different values, without None: exact up to some hundred values, then mostly within
+    2 %.
 
-    It keeps 2 KB for each key and window, however many values come. It needs ``penstock-streams[sketches]``.
+    It keeps up to 2 KB for each key and window, however many values there are. It needs ``penstock-streams[sketches]``.
 
     >>> from penstock.testing import pipe
     >>> users = [("a", "ann"), ("a", "bob"), ("a", "ann")]
@@ -157,10 +158,11 @@ class ApproxDistinct(NamedAggregate):
 
 
 class ApproxQuantile(NamedAggregate):
-    """About the value below which a share of all numbers is, such as 0.99 of them; None without a number.
+    """An estimate of the value below which a share of all numbers is, such as 0.99 of them; None without a number.
 
-    The result is best at both ends: of 0.99 it is mostly within 0.001 of the share, of 0.5 within 0.02. It keeps up to
-    4 KB for each key and window, however many numbers come. It needs ``penstock-streams[sketches]``.
+    The result is best near 0 and 1: for a share of 0.99 the error is mostly at most 0.001 of the share, for 0.5 at most
+    0.02. It keeps up to 4 KB for each key and window, however many numbers there are. It needs
+    ``penstock-streams[sketches]``.
 
     Args:
         field: the field, or a function of (value) or (key, value); by default the value itself.

@@ -34,8 +34,8 @@ class NamedAggregate(KafkaNames):
     """An aggregate that has a name in the result of ``aggregate``.
 
     Args:
-        field: its part of each record: the name of a field, such as ``"amount"`` or ``"payload.amount"``, or a
-            function of (value) or (key, value). Without it, the value itself.
+        field: the part of each record to aggregate: the name of a field, such as ``"amount"`` or ``"payload.amount"``,
+            or a function of (value) or (key, value). By default the value itself.
 
     >>> Sum("amount"), Count()
     (Sum('amount'), Count())
@@ -86,7 +86,7 @@ class NamedAggregate(KafkaNames):
 
 
 class Count(NamedAggregate):
-    """How many records there are, or how many have a field that is not None.
+    """The number of records, or the number of records whose field is not None.
 
     >>> from penstock.testing import pipe
     >>> count = {"orders": Count(), "paid": Count("amount")}
@@ -103,7 +103,7 @@ class Count(NamedAggregate):
 class Sum(NamedAggregate):
     """The sum of numbers without None; None if there is no number.
 
-    A sum of whole numbers that does not fit into 64 bits is a failure of its record.
+    If a sum of whole numbers does not fit into 64 bits, the record fails.
 
     >>> from penstock.testing import pipe
     >>> pipe(lambda stream: stream.group_by_key().aggregate(total=Sum()), [("a", 2), ("a", 5), ("a", 3)])
@@ -159,7 +159,8 @@ class Max(NamedAggregate):
 
 
 class First(NamedAggregate):
-    """The value of the record that came first, also if it is None; of sessions that merge, that of the earliest.
+    """The value of the record that came first, even if it is None. If sessions merge, the value of the earliest
+    session.
 
     >>> from penstock.testing import pipe
     >>> pipe(lambda stream: stream.group_by_key().aggregate(first=First()), [("a", 2), ("a", 5), ("a", 3)])
@@ -171,7 +172,7 @@ class First(NamedAggregate):
 
 
 class Last(NamedAggregate):
-    """The value of the record that came last, also if it is None; of sessions that merge, that of the latest.
+    """The value of the record that came last, even if it is None. If sessions merge, the value of the latest session.
 
     >>> from penstock.testing import pipe
     >>> pipe(lambda stream: stream.group_by_key().aggregate(last=Last()), [("a", 2), ("a", 5), ("a", 3)])
@@ -183,7 +184,7 @@ class Last(NamedAggregate):
 
 
 class TopN(NamedAggregate):
-    """The records with the largest values of a field, largest first; of equal ones those that came first.
+    """The records with the largest values of a field, largest first. Of equal ones, the records that came first.
 
     Args:
         count: how many.
@@ -221,7 +222,7 @@ class TopN(NamedAggregate):
 
 
 class Collect(NamedAggregate):
-    """The values of all records in their order, None included; with a limit, of the first ones.
+    """The values of all records in their order, including None; with a limit, the values of the first records.
 
     >>> from penstock.testing import pipe
     >>> pipe(lambda stream: stream.group_by_key().aggregate(all=Collect(limit=2)), [("a", 2), ("a", 5), ("a", 3)])

@@ -199,16 +199,17 @@ def as_expression(given: Any) -> Expression:
 
 @telling
 def col(name: str) -> Column:
-    """Return a field of each value, to filter by, compute with or group by, in place of a function.
+    """Return an expression for a field of the value, which steps such as ``filter`` and ``group_by`` take in place of a
+    function.
 
-    A name with dots is a field of a field: ``col("payload.amount")``.
+    A name with dots is a field inside a field: ``col("payload.amount")``.
 
     >>> from penstock import col
     >>> (col("amount") > 20) & ~(col("region") == "test")
     (col("amount") > 20) & ~(col("region") == 'test')
 
     Raises:
-        TopologyError: it is no name of a field.
+        TopologyError: the argument is not the name of a field.
     """
     names = tuple(name.split(".")) if isinstance(name, str) else ()
     if not names or not all(names):

@@ -21,14 +21,14 @@ CONTENT_TYPE = "content-type"
 def cloud_event(row: Any, event_time: bool = False) -> Format:
     """The format of CloudEvents, for ``format=`` of ``stream`` and ``table``: values are the events' ``data``.
 
-    An event is JSON as a whole, or has its attributes in the record's headers (``ce_id``, ``ce_type``, ...), and its
-    data as the value. An event without data is null. A record that is no event, or whose data is not JSON, goes the
-    ``on_error`` way. Keys stay as they are.
+    An event is one JSON object, or has its attributes in the record's headers (``ce_id``, ``ce_type``, ...) and its
+    data in the value. An event without data is null. If a record is not an event, or its data is not JSON, ``on_error``
+    decides. Keys do not change.
 
     Args:
         row: the type of the data: dict, a dataclass, a ``msgspec.Struct``, a schema.
-        event_time: whether a record's time is the event's ``time``. By default, and if an event has none, it is the one
-            that the record carries.
+        event_time: True takes the event's ``time`` as the time of its record. By default, and if an event has no
+            ``time``, the record keeps its timestamp.
 
     Raises:
         ConfigError: an argument is wrong.

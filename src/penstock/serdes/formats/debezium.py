@@ -30,7 +30,7 @@ _OTHERS = {
 
 
 class Change(msgspec.Struct, Generic[T], frozen=True):
-    """One change of a row in a database, as ``debezium(Order, changes=True)`` gives it.
+    """One change of a row in a database: a value of ``debezium(Order, changes=True)``.
 
     >>> Change(op="c", after={"id": 1})
     Change(op='c', before=None, after={'id': 1}, ts_ms=None)
@@ -55,21 +55,21 @@ def debezium(
 ) -> Format:
     """The format of change data that Debezium writes, for ``format=`` of ``table`` and ``stream``.
 
-    A row that was created, updated or read by a snapshot is a value; a deletion and its tombstone are null. A truncate,
-    and what is no such envelope, goes the ``on_error`` way. Envelopes and keys may have their schema with them
-    (``schemas.enable``) or not.
+    The value is the row after an insert, an update or a snapshot; a deletion and its tombstone are null. For a
+    truncate, or a value that is not such an envelope, ``on_error`` decides. Envelopes and keys may include their
+    schemas (``schemas.enable``) or not.
 
-    Keys lose their envelope, too. If ``key`` is ``str``, ``int`` or ``float``, it is the only field of the key; if it
-    is a class or dict, the fields together. With ``key=bytes`` keys stay as they are.
+    Penstock also takes keys out of their envelopes. With ``key=str``, ``int`` or ``float``, the key is the only field
+    of the primary key; with a class or dict, it has all fields. With ``key=bytes``, keys do not change.
 
     Args:
         row: the type of the rows: dict, a dataclass, a ``msgspec.Struct``, a schema.
         envelope: the serde of the values if they are not JSON: ``Avro("shop.orders-value")``.
         keys: the serde of the keys if they are not JSON: ``Avro("shop.orders-key")``.
-        event_time: whether a record's time is the one at which the database made the change (``source.ts_ms``). By
-            default it is the one that the record carries.
-        changes: whether values are :class:`Change` objects with the row before and after and the operation, for a
-            stream. Tombstones are left out then.
+        event_time: True takes the time at which the database made the change (``source.ts_ms``). By default, the record
+            keeps its timestamp.
+        changes: with True, values are :class:`Change` objects with the operation and the row before and after it, for a
+            stream. Penstock then leaves out tombstones.
 
     Raises:
         ConfigError: an argument is wrong.

@@ -12,10 +12,10 @@ from penstock.values.decoding import json_decoder
 
 
 def json_lines(row: Any) -> Format:
-    """The format of records with one or more lines of JSON each, for ``format=`` of ``stream``: every line is a value.
+    """The format of records that have several lines of JSON, for ``format=`` of ``stream``. Each line becomes a record.
 
-    With ``timestamp="at"`` each line has the time in its own field. Empty lines are left out. A line that is not JSON
-    sends the whole record the ``on_error`` way. Keys stay as they are.
+    ``timestamp="at"`` takes the time of each line from its field ``at``. Penstock leaves out empty lines. If a line is
+    not JSON, ``on_error`` decides about the whole record. Keys do not change.
 
     Args:
         row: the type of a line: dict, a dataclass, a ``msgspec.Struct``, a schema.

@@ -23,19 +23,18 @@ _NO_ROW = frozenset((b"", b"null", b"{}"))
 def maxwell(row: Any, table: str | None = None, database: str | None = None, event_time: bool = False) -> Format:
     """The format of change data in flat rows, as Maxwell writes it, for ``format=`` of ``table`` and ``stream``.
 
-    The ``data`` of an insert, an update or a bootstrap is a value; a delete is null. The marks ``bootstrap-start`` and
-    ``bootstrap-complete`` are left out. Changes of a schema, and what is no such row, go the ``on_error`` way.
+    The value is the ``data`` of an insert, an update or a bootstrap; a deletion is null. Penstock leaves out
+    ``bootstrap-start`` and ``bootstrap-complete``. For a change of a schema, or a value that is not such a row,
+    ``on_error`` decides.
 
-    Of keys (``{"database": ..., "table": ..., "pk.id": 7}``) the primary key is left: its only field if ``key`` is
-    ``str``, ``int`` or ``float``, the fields together if it is a class or dict. With ``key=bytes`` keys stay as they
-    are.
+    From keys (``{"database": ..., "table": ..., "pk.id": 7}``), Penstock takes the primary key: with ``key=str``,
+    ``int`` or ``float`` its only field, with a class or dict all fields. With ``key=bytes``, keys do not change.
 
     Args:
         row: the type of the rows: dict, a dataclass, a ``msgspec.Struct``, a schema.
-        table: the table whose changes are taken; those of other tables are left out. By default all changes are taken.
+        table: the table to read. Penstock leaves out changes of other tables. By default it reads all tables.
         database: the database, likewise.
-        event_time: whether a record's time is the one of the change (``ts``, in seconds). By default it is the one that
-            the record carries.
+        event_time: True takes the time of the change (``ts``, in seconds). By default, the record keeps its timestamp.
 
     Raises:
         ConfigError: an argument is wrong.

@@ -26,19 +26,18 @@ _BUILTIN = (bytes, datetime.datetime, datetime.date, datetime.time, decimal.Deci
 class Avro(TextSchemaSerde):
     """Avro records with their schemas in a schema registry, as Confluent's serdes write them.
 
-    Records are read into the schema given here, else into the subject's latest one, whichever schema they were written
-    with (Avro's schema resolution): fields that were added have their defaults. The latest is the one of
-    the program's start; ``schema`` or ``version`` names another.
+    Penstock converts all records to one schema (Avro's schema resolution): ``schema``, or ``version`` of the subject,
+    or the version that is the latest at the start of the program. Added fields get their defaults.
 
     Needs ``pip install 'penstock-streams[avro]'``.
 
     Args:
-        subject: under which the schemas are registered, usually ``"<topic>-value"``.
+        subject: the subject of the schemas in the registry, usually ``"<topic>-value"``.
         registry: its URL, or a :class:`SchemaRegistry`; by default the setting ``schema_registry``.
         schema: the schema for writing and reading: text, a ``Path`` of a file, or a dict.
         version: the version of the subject to take instead.
         type: the type of values: dicts, or a dataclass or ``msgspec.Struct`` with the fields of the schema.
-        register: whether the schema is registered if it is not yet; else an unknown one is an error.
+        register: whether the start of the program registers a new schema. With False, an unknown schema is an error.
 
     Raises:
         ConfigError: an argument is wrong, or a library is missing.

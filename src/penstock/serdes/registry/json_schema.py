@@ -21,19 +21,19 @@ from penstock.serdes.registry.text import TextSchemaSerde
 class JsonSchema(TextSchemaSerde):
     """JSON whose schemas are in a schema registry, as Confluent's serdes write it.
 
-    Values are checked against the schema given here, else against the subject's latest one, both when they are written
-    and when they are read; that takes most of the time, and ``validate=False`` leaves it out.
+    Penstock checks values when it writes and reads them, against ``schema`` or else the latest schema of the subject.
+    The check takes most of the time; ``validate=False`` leaves it out.
 
     Needs ``pip install 'penstock-streams[jsonschema]'``.
 
     Args:
-        subject: under which the schemas are registered, usually ``"<topic>-value"``.
+        subject: the subject of the schemas in the registry, usually ``"<topic>-value"``.
         registry: its URL, or a :class:`SchemaRegistry`; by default the setting ``schema_registry``.
         schema: the schema of values: text, a ``Path`` of a file, or a dict.
         version: the version of the subject to take instead.
-        type: the type of values that are read: ``dict``, a dataclass, or whatever :class:`JsonSerde` reads; fields
-            that were added have the defaults of the class.
-        register: whether the schema is registered if it is not yet; else an unknown one is an error.
+        type: the type of values that are read: ``dict``, a dataclass, or another type of :class:`JsonSerde`. Added
+            fields get the defaults of the class.
+        register: whether the start of the program registers a new schema. With False, an unknown schema is an error.
         validate: whether values are checked.
 
     Raises:

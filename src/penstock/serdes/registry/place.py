@@ -16,9 +16,9 @@ _SECRETS = ("basic.auth.user.info", "ssl.key.password", "bearer.auth.token", "be
 class SchemaRegistry:
     """A schema registry: ``Avro("orders-value", registry=SchemaRegistry("https://registry:8081", {...}))``.
 
-    A value ``env:NAME`` is the variable of that name, ``file:PATH`` the content of a file. Both are looked up
-    where the connection is made, so that secrets do not travel. Secrets are taken in no other way. Each variable
-    ``PENSTOCK_SCHEMA_REGISTRY_...`` is an option as well: ``PENSTOCK_SCHEMA_REGISTRY_BASIC_AUTH_USER_INFO`` is
+    The value ``env:NAME`` stands for an environment variable, and ``file:PATH`` for the content of a file. Each process
+    looks them up when it connects, so secrets do not travel. You cannot give secrets in another way. Variables
+    ``PENSTOCK_SCHEMA_REGISTRY_...`` are options, too: ``PENSTOCK_SCHEMA_REGISTRY_BASIC_AUTH_USER_INFO`` is
     ``basic.auth.user.info``.
 
     Args:
@@ -28,7 +28,7 @@ class SchemaRegistry:
             "ssl.ca.location": "ca.pem"}``.
 
     Raises:
-        ConfigError: the URL is none, or a secret is written down.
+        ConfigError: the URL is not valid, or contains a secret in plain text.
 
     >>> SchemaRegistry("https://registry:8081", {"basic.auth.user.info": "env:REGISTRY"})
     SchemaRegistry('https://registry:8081', {'basic.auth.user.info': 'env:REGISTRY'})

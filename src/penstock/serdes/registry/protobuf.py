@@ -15,16 +15,15 @@ from penstock.serdes.registry.serde import HEAD_SIZE, Read, RegistrySerde, Write
 class Protobuf(RegistrySerde):
     """Messages of a Protobuf class with their schemas in a schema registry, as Confluent's serdes write them.
 
-    Messages that were written with another version of the schema are read by the numbers of their fields, as Protobuf
-    does.
+    Messages of another version of the schema are matched by the numbers of their fields, as in Protobuf.
 
     Needs ``pip install 'penstock-streams[protobuf]'``.
 
     Args:
         message: the class that ``protoc`` has generated, such as ``orders_pb2.Order``.
-        subject: under which the schemas are registered, usually ``"<topic>-value"``.
+        subject: the subject of the schemas in the registry, usually ``"<topic>-value"``.
         registry: its URL, or a :class:`SchemaRegistry`; by default the setting ``schema_registry``.
-        register: whether the schema is registered if it is not yet; else an unknown one is an error.
+        register: whether the start of the program registers a new schema. With False, an unknown schema is an error.
 
     Raises:
         ConfigError: an argument is wrong, or a library is missing.

@@ -25,7 +25,7 @@ class IcebergSink(Sink):
     Args:
         catalog: the name of a catalog in the configuration of the package ``pyiceberg``, or a dict of its properties
             and perhaps its ``name``. Messages show no secrets of it.
-        table: the table's name behind that of its namespace, such as ``"shop.totals"``. The namespace exists.
+        table: the table's name behind that of its namespace, such as ``"shop.totals"``. The namespace must exist.
         rows: how many records a batch has at most. It has at most 64 MB of them, too.
         every: how long records wait at most until a batch has so many.
 

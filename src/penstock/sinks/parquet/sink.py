@@ -33,7 +33,8 @@ class ParquetSink(Sink):
     are refused, as rows are only added. An object store needs ``penstock-streams[obstore]``.
 
     Args:
-        place: a folder, or a URL such as ``"s3://lake/orders"``. Keys come from where the store's own tools find them.
+        place: a folder, or a URL such as ``"s3://lake/orders"``. Penstock finds the store's keys where the store's own
+            tools find them.
         date: the column of times or dates that rows are split by; None for no folders.
         rows: how many records a batch has at most. It has at most 64 MB of them, too.
         every: how long records wait at most until a batch has so many.

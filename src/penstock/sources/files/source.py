@@ -29,23 +29,23 @@ _EVERY_MS, _EVERY_MS_OF_BUCKETS = 1_000, 10_000
 
 
 class FileSource(Source):
-    """The files of a folder or a bucket, the present and the later ones: JSON lines, CSV and Parquet.
+    """The files in a folder or a bucket, and those that appear there later: JSON lines, CSV and Parquet.
 
-    Each line, or row, is a record whose value is a JSON object. Files come in the order in which they were changed
-    last. Put each in its place as a whole, under its own name: write it under a name that begins with ``.`` or ``_``
-    and rename it. Penstock reads a name once. A bucket needs ``penstock-streams[obstore]``.
+    Each line, or row, is a record whose value is a JSON object. Penstock reads files in the order of their last change,
+    and each name once. So write a file under a name that begins with ``.`` or ``_``, and rename it when it is complete.
+    A bucket needs ``penstock-streams[obstore]``.
 
     Args:
         place: a folder, or a URL such as ``"s3://lake/orders"``. Folders below it are read, too.
-        format: ``"jsonl"``, ``"csv"`` or ``"parquet"``; by default the endings of the names say it, and files of other
-            endings are left alone. Behind ``.jsonl`` and ``.csv`` may be ``.gz``, ``.zst`` or ``.bz2``.
+        format: ``"jsonl"``, ``"csv"`` or ``"parquet"``; by default the ending of each name decides, and Penstock
+            ignores files with other endings. ``.gz``, ``.zst`` or ``.bz2`` may follow ``.jsonl`` and ``.csv``.
         key: the field or column with the keys; records have none without it.
         delimiter: the character between the values of a row of CSV.
-        columns: the columns of CSV whose first row has no names.
+        columns: the names of the columns of CSV, if its first row does not have them.
         encoding: the encoding of JSON lines and CSV, such as ``"cp1252"``. A line or row that does not decode is a
             record that does not decode.
         every: how often Penstock looks for files; by default every second, and every 10 seconds in a bucket.
-        min_age: how long nobody must have changed a file before it is read.
+        min_age: how long a file must be unchanged before Penstock reads it.
 
     Raises:
         ConfigError: an argument cannot be meant, or obstore is not installed.

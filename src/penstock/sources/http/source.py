@@ -30,7 +30,7 @@ _WAIT_SECONDS = 0.25
 
 
 class HttpSource(Source):
-    """Requests that are posted to the program, such as webhooks. Each body is the value of a record.
+    """HTTP requests to the program, such as webhooks. Each body is the value of a record.
 
     CloudEvents come in every mode of HTTP: ``format=cloud_event(Order)`` of ``builder.source`` reads them. The
     source answers 200 when the record is in the log. After another answer, or none, the client must send the
@@ -47,7 +47,7 @@ class HttpSource(Source):
         token: requests need it as ``Authorization: Bearer``.
         verify: a function of (headers, body) that says whether a request is genuine, such as by its signature. The
             names of headers are in lower case. Any result but True refuses the request.
-        repeat_header: the header by which a repeated request is known.
+        repeat_header: the header that identifies a request, so that a repeated request is recognized.
         needs_repeat_header: whether requests without this header are refused. If they are accepted, a repeated request
             becomes another record.
         remember: how long the source remembers the keys of requests, at most a million of them.
@@ -55,7 +55,8 @@ class HttpSource(Source):
         timeout: the longest time that a request waits for its answer.
 
     Raises:
-        ConfigError: an argument is not valid, everybody could post, or uvicorn is not installed.
+        ConfigError: an argument is not valid, requests from other machines would need neither token nor signature, or
+            uvicorn is not installed.
 
     >>> from penstock import StreamsBuilder
     >>> from penstock.sources import HttpSource
