@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from penstock.arrays import IntArray
 from penstock.columns.batch import Changes, join, order_columns
 from penstock.columns.column import BytesColumn, Column, NumberColumn, WindowedColumn
 from penstock.ops.core.context import Context
@@ -18,8 +19,10 @@ from penstock.state.store import StateStore
 _GARBAGE = 32 << 20
 """The most bytes of held updates that are not the last ones of their keys."""
 
-_GARBAGE_RECORDS = 1 << 20
+_GARBAGE_RECORDS = 1 << 18
 """The largest number of such updates, whatever their size."""
+
+_LARGEST = 2**63 - 1
 
 
 class EmitCache:
@@ -115,7 +118,6 @@ class EmitCache:
 
     def _sent(self, last: Changes) -> Changes:
         """Return what is emitted of the last updates of keys."""
-        last = without_absent(last)
         self._context.sent_records += max(len(last) - self._passed_on, 0)
         self._passed_on = 0
         if len(last) and isinstance(self._store, KeyValueStore) and self._store.shows_committed:
@@ -145,19 +147,40 @@ def _size(changes: Changes) -> int:
 def _last_of_each_key(held: list[Changes], of_each_record: bool) -> Changes:
     """The last update of each key, or of each key and record, in processing order.
 
-    Updates of a flush are caused by earlier records, so the last update of a key is the one that arrived last.
+    Updates of a flush are caused by earlier records, so the last update of a key is the one that arrived last. Keys
+    that had no value and have none now, such as those of merged sessions, are left out: a later update of such a key
+    has no old value either.
     """
     every = join(held)
     assert every.old is not None
-    keys, codes = group_keys(every.key.encoded())
+    numbers = _numbers_of(every.key)
     if of_each_record:
+        _, codes = np.unique(numbers, return_inverse=True)
         [records] = order_columns(every.order[:1], len(every), 1)
-        _, codes = np.unique(records * len(keys) + codes, return_inverse=True)
-    groups = Groups.by_number(codes)
+        _, numbers = np.unique(records * len(codes) + codes, return_inverse=True)
+    groups = Groups.by_number(numbers)
     last, first = groups.last_rows, groups.order[groups.starts]
+    gone, absent = every.value.null_mask(), every.old.null_mask()
+    if gone is not None and absent is not None:
+        stays = ~(gone[last] & absent[first])
+        last, first = last[stays], first[stays]
     places = [column[last] for column in order_columns(every.order, len(every), len(every.order))]
     in_order = np.lexsort(places[::-1])
     return replace(every.take(last[in_order]), old=every.old.take(first[in_order]))
+
+
+def _numbers_of(keys: Column) -> IntArray:
+    """Return a number for each key, the same one for equal keys. Windowed keys are numbered without their bytes."""
+    if not isinstance(keys, WindowedColumn):
+        return group_keys(keys.encoded())[1]
+    found, codes = group_keys(keys.key.encoded())
+    length = keys.end - keys.start
+    earliest, shortest = int(keys.start.min()), int(length.min())
+    starts, lengths = int(keys.start.max()) - earliest + 1, int(length.max()) - shortest + 1
+    if earliest < 0 or len(found) * starts * lengths > _LARGEST:
+        return group_keys(keys.encoded())[1]
+    numbers: IntArray = (codes * starts + (keys.start - earliest)) * lengths + (length - shortest)
+    return numbers
 
 
 def values_before(groups: Groups, before: Values, values: Column) -> Column:
