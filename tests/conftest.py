@@ -127,7 +127,7 @@ def s3_server() -> Iterator[S3Server]:
 def s3(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
     """That object store: it works, and its keys are in the environment."""
     s3_server.be_found(monkeypatch)
-    s3_server.tell(failing=0, late=0, failing_reads=0, late_reads=0, is_conditional=True)
+    s3_server.tell(failing=0, late=0, failing_reads=0, late_reads=0, every=0, is_conditional=True)
     return s3_server
 
 
@@ -200,7 +200,8 @@ _use_quick_jvm = cache(spark_classes.use)
 
 _LONGEST = (
     *("examples/test_tutorial.py", "faults/test_tables.py", "batch/test_commits_on_spark.py"),
-    *("spark/test_losses.py", "faults/test_kills_on_spark.py", "faults/test_joining.py", "ops/test_any_cut.py"),
+    *("faults/test_sources.py", "spark/test_every_sink.py", "spark/test_losses.py", "faults/test_kills_on_spark.py"),
+    *("faults/test_joining.py", "ops/test_any_cut.py"),
     *("faults/test_chaos.py", "oracle/test_cases.py", "cli/test_run.py", "oracle/test_cases_on_spark.py"),
     *("examples/test_weather.py", "examples/test_readme.py", "faults/test_demo.py", "spark/test_streams.py"),
     *("spark/test_executors_come_and_go.py", "spark/test_connect.py", "spark/test_tables_out.py"),  # the last folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any
 import program
 
 from penstock import Topology
+from penstock.state.folder_lock import lockable, takes
 from penstock.testing.chaos import outcome as outcomes
 from penstock.testing.chaos import processes
 
@@ -55,6 +57,21 @@ class Program(processes.Program):
             interval = "700 ms" if mode == "--micro" else "150 ms"
             environment = {"PENSTOCK_COMMIT_INTERVAL": interval, **environment}
         super().__init__([str(script), str(folder), mode], is_forked=not has_slots, **environment)
+        self._folder = folder
+        self._is_remote = {**os.environ, **environment}.get("SPARK_MASTER", "").startswith("sc://")
+
+    def processes(self, kind: str) -> list[int]:
+        """Its processes of a kind; its slots, too, if they are processes of a Connect server."""
+        if self._is_remote and kind == "slot":
+            return slot_pids(self._folder / "state")
+        return super().processes(kind)
+
+
+def slot_pids(state: Path) -> list[int]:
+    """The processes that are slots now, in the order of slots, as the locks say that they hold."""
+    files = sorted(file for file in (state / "slots").glob("*") if file.name.isdecimal())
+    said = [file.read_text().rpartition(" ")[2] for file in files if not takes(lockable(file))]
+    return [int(pid) for pid in said if pid]  # one that has just begun has not said its number yet
 
 
 def run_to_the_end(folder: Path, mode: str, kinds: list[str], kills: int, seed: int, script: Path = _PROGRAM) -> int:

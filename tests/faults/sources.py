@@ -2,9 +2,8 @@
 whose URL is in the variable ``OUTBOX``; or requests to the port in the variable ``PORT``, until so many are counted as
 ``WANTED`` says. Topics are in the broker at ``KAFKA``, if the variable is set; their names begin with ``APPLICATION``.
 
-python sources.py FOLDER --fill COUNT   put the files in place
 python sources.py FOLDER --bring-in     bring them into the topic of the source, as a thread of a program does
-python sources.py FOLDER --listen       take requests in until so many records are there as ``--fill`` would give files
+python sources.py FOLDER --listen       take requests in until so many records are there as ``WANTED`` says
 python sources.py FOLDER --slots        process them in slots of this machine
 python sources.py FOLDER --spark        process them on Spark
 python sources.py FOLDER --micro        process them in Spark's micro-batches
@@ -145,10 +144,8 @@ def expected_counts(count: int) -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    folder, mode, *rest = sys.argv[1:]
-    if mode == "--fill":
-        fill(Path(folder), int(rest[0]))
-    elif mode == "--bring-in":
+    folder, mode = sys.argv[1:]
+    if mode == "--bring-in":
         bring_in(Path(folder))
     elif mode == "--listen":
         listen(Path(folder))

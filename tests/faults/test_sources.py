@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import pytest
 import sources
 from penstock.faults import SOURCE_POINTS
 from penstock.testing.broker import free_ports
+from support.connect import ConnectServer, connect_server
 from support.kafka import Cluster
 from support.postgres import PostgresServer
 
@@ -28,41 +30,26 @@ httpx = pytest.importorskip("httpx", reason="comes with penstock-streams[dev]")
 SCRIPT = Path(sources.__file__)
 COUNT, FEW = 2_000, 600
 """How many records there are; few ones for micro-batches, whose commits take longer."""
-KINDS = {"--slots": ["driver", "slot"], "--spark": ["driver", "slot"], "--micro": ["driver"]}
-"""Processes that are killed, by how the program runs."""
 
 
 @pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of files."""
-    return harness.prepared(tmp_path_factory.mktemp("filled"), COUNT, SCRIPT)
-
-
-def copy_of(base: Path, folder: Path) -> Path:
-    shutil.copytree(base / "lake", folder / "lake")
-    return harness.copy_of(base, folder)
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
+    with connect_server(tmp_path_factory.mktemp("server")) as found:
+        yield found
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
-def test_a_crash_at_any_point_of_a_source_loses_nothing_and_doubles_nothing(count: int, filled: Path, tmp_path: Path):
-    folder = copy_of(filled, tmp_path)
-    harness.run_with_crashes_at(folder, "--bring-in", SOURCE_POINTS, count, SCRIPT)
-    assert sources.numbers_in(folder) == list(range(COUNT))
+def test_a_crash_at_any_point_of_a_source_loses_nothing_and_doubles_nothing(count: int, tmp_path: Path):
+    sources.fill(tmp_path, COUNT)
+    harness.run_with_crashes_at(tmp_path, "--bring-in", SOURCE_POINTS, count, SCRIPT)
+    assert sources.numbers_in(tmp_path) == list(range(COUNT))
 
 
-def test_a_whole_program_killed_at_any_point_of_a_source_counts_each_record_once(filled: Path, tmp_path: Path):
-    folder = copy_of(filled, tmp_path)
-    harness.run_with_crashes_at(folder, "--slots", SOURCE_POINTS, 2, SCRIPT)
-    assert sources.numbers_in(folder) == list(range(COUNT))
-    assert sources.counts_in(folder) == sources.expected_counts(COUNT)
-
-
-@pytest.mark.parametrize("mode", ["--slots", "--spark", "--micro"])
-def test_a_program_killed_now_and_then_counts_each_record_once(mode: str, filled: Path, tmp_path: Path):
-    folder = copy_of(filled, tmp_path)
-    harness.run_to_the_end(folder, mode, KINDS[mode], kills=4 if mode == "--slots" else 2, seed=7, script=SCRIPT)
-    assert sources.numbers_in(folder) == list(range(COUNT))
-    assert sources.counts_in(folder) == sources.expected_counts(COUNT)
+def test_a_whole_program_killed_at_any_point_of_a_source_counts_each_record_once(tmp_path: Path):
+    sources.fill(tmp_path, COUNT)
+    harness.run_with_crashes_at(tmp_path, "--slots", SOURCE_POINTS, 2, SCRIPT)
+    assert sources.numbers_in(tmp_path) == list(range(COUNT))
+    assert sources.counts_in(tmp_path) == sources.expected_counts(COUNT)
 
 
 @dataclass
@@ -122,14 +109,6 @@ def test_a_crash_at_any_point_while_requests_come_stores_each_once(mode: str, cl
         assert sources.counts_in(tmp_path) == sources.expected_counts(clients.wanted)
 
 
-@pytest.mark.parametrize("mode", ["--slots", "--spark", "--micro"])
-def test_a_program_that_is_killed_now_and_then_counts_each_request_once(mode: str, clients: Clients, tmp_path: Path):
-    with clients.posting():
-        harness.run_to_the_end(tmp_path, mode, KINDS[mode], kills=4 if mode == "--slots" else 2, seed=11, script=SCRIPT)
-    assert sources.numbers_in(tmp_path) == list(range(clients.wanted))
-    assert sources.counts_in(tmp_path) == sources.expected_counts(clients.wanted)
-
-
 # --- PostgreSQL's outbox ---------------------------------------------------------------------------------------------
 
 
@@ -172,65 +151,6 @@ def test_a_crash_at_any_point_of_an_outbox_loses_nothing_and_doubles_nothing(mod
         assert sources.counts_in(tmp_path) == sources.expected_counts(COUNT)
 
 
-@pytest.mark.parametrize("mode", ["--slots", "--spark", "--micro"])
-def test_a_program_that_is_killed_now_and_then_counts_each_row_of_an_outbox_once(mode: str, box: Box, tmp_path: Path):
-    count = FEW if mode == "--micro" else COUNT
-    box.insert(count)
-    harness.run_to_the_end(tmp_path, mode, KINDS[mode], kills=4 if mode == "--slots" else 2, seed=9, script=SCRIPT)
-    assert sources.numbers_in(tmp_path) == list(range(count))
-    assert sources.counts_in(tmp_path) == sources.expected_counts(count)
-    assert box.count() == 0
-
-
-@pytest.fixture
-def over_kafka(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """Programs have their topics in Kafka."""
-    monkeypatch.setenv(sources.KAFKA, cluster.servers)
-    monkeypatch.setenv(sources.APPLICATION, cluster.name)
-    cluster.topic("counts", 2)
-    return cluster
-
-
-def check_kafka(cluster: Cluster, folder: Path, count: int) -> None:
-    """Check that each record is in Kafka once, and counted once."""
-    cluster.wait_for(lambda: len(sources.numbers_in(folder)) >= count)
-    assert sources.numbers_in(folder) == list(range(count))
-    cluster.wait_for(lambda: sum(sources.counts_in(folder).values()) >= count)
-    assert sources.counts_in(folder) == sources.expected_counts(count)
-
-
-@pytest.mark.parametrize("mode", ["--slots", "--micro"])
-def test_a_program_over_kafka_that_is_killed_counts_each_row_of_an_outbox_once(
-    mode: str, box: Box, over_kafka: Cluster, tmp_path: Path
-):
-    count = FEW if mode == "--micro" else COUNT
-    box.insert(count)
-    harness.run_to_the_end(tmp_path, mode, KINDS[mode], kills=3 if mode == "--slots" else 1, seed=5, script=SCRIPT)
-    check_kafka(over_kafka, tmp_path, count)
-    assert box.count() == 0
-
-
-def test_a_program_over_kafka_that_is_killed_counts_each_request_once(
-    clients: Clients, over_kafka: Cluster, tmp_path: Path
-):
-    with clients.posting():
-        harness.run_to_the_end(tmp_path, "--slots", KINDS["--slots"], kills=3, seed=6, script=SCRIPT)
-    check_kafka(over_kafka, tmp_path, clients.wanted)
-
-
-@pytest.mark.parametrize("kind", ["outbox", "requests"])
-def test_a_crash_at_any_point_of_a_source_over_kafka_counts_each_record_once(
-    kind: str, over_kafka: Cluster, request: pytest.FixtureRequest, tmp_path: Path
-):
-    if kind == "outbox":
-        request.getfixturevalue("box").insert(COUNT)
-        harness.run_with_crashes_at(tmp_path, "--slots", SOURCE_POINTS, 2, SCRIPT)
-    else:
-        with request.getfixturevalue("clients").posting():
-            harness.run_with_crashes_at(tmp_path, "--slots", SOURCE_POINTS, 2, SCRIPT)
-    check_kafka(over_kafka, tmp_path, COUNT if kind == "outbox" else FEW)
-
-
 @pytest.mark.parametrize(
     ("point", "stored", "kept"), [("before-source-append", 0, 400), ("after-source-append", 150, 400)]
 )
@@ -242,3 +162,87 @@ def test_rows_of_an_outbox_are_deleted_only_when_they_are_in_the_log(
     assert not killed.wait()
     assert sources.numbers_in(tmp_path) == list(range(stored))
     assert box.count() == kept
+
+
+# --- programs that are killed, on every engine and log ---------------------------------------------------------------
+
+
+@pytest.fixture
+def over_kafka(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """Programs have their topics in Kafka."""
+    monkeypatch.setenv(sources.KAFKA, cluster.servers)
+    monkeypatch.setenv(sources.APPLICATION, cluster.name)
+    cluster.topic("counts", 2)
+    return cluster
+
+
+@pytest.fixture
+def under_connect(server: ConnectServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs are clients of a Connect server."""
+    monkeypatch.setenv("SPARK_MASTER", server.url)
+
+
+def records(kind: str, count: int, folder: Path, request: pytest.FixtureRequest) -> AbstractContextManager[None]:
+    """Give a source of a kind so many records; requests come for as long as the context lasts."""
+    if kind == "requests":
+        posting: AbstractContextManager[None] = request.getfixturevalue("clients").posting()
+        return posting
+    if kind == "outbox":
+        request.getfixturevalue("box").insert(count)
+    else:
+        sources.fill(folder, count)
+    return nullcontext()
+
+
+def check(kind: str, count: int, folder: Path, request: pytest.FixtureRequest) -> None:
+    """Check that each record is in the log once, and counted once."""
+    if sources.KAFKA in os.environ:  # it shows records a moment later
+        cluster = request.getfixturevalue("over_kafka")
+        cluster.wait_for(lambda: len(sources.numbers_in(folder)) >= count)
+        cluster.wait_for(lambda: sum(sources.counts_in(folder).values()) >= count)
+    assert sources.numbers_in(folder) == list(range(count))
+    assert sources.counts_in(folder) == sources.expected_counts(count)
+    if kind == "outbox":
+        assert request.getfixturevalue("box").count() == 0
+
+
+WAYS: dict[str, tuple[list[str], int]] = {
+    "--slots": (["driver", "slot"], 4),
+    "--spark": (["slot"], 2),
+    "--micro": (["driver"], 1),
+    "--spark under_connect": (["slot"], 2),
+    "--micro under_connect": (["driver"], 1),
+    "--slots over_kafka": (["driver", "slot"], 3),
+    "--spark over_kafka": (["slot"], 1),
+    "--micro over_kafka": ([], 0),  # each start of a JVM takes seconds
+}
+"""How a program runs, which of its processes are killed after its driver was killed at an append, and how many."""
+
+
+@pytest.mark.parametrize("kind", ["files", "outbox", "requests"])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_program_that_is_killed_counts_each_record_once(
+    way: str, kind: str, request: pytest.FixtureRequest, tmp_path: Path
+):
+    mode, _, where = way.partition(" ")
+    if where:
+        request.getfixturevalue(where)
+    count = FEW if kind == "requests" or mode == "--micro" else COUNT
+    with records(kind, count, tmp_path, request):
+        at = f"after-source-append:3:{tmp_path / 'crashed'}"
+        crashed = harness.Program(tmp_path, mode, SCRIPT, PENSTOCK_CRASH_AT=at)
+        assert not crashed.wait()
+        assert crashed.exit_status == -signal.SIGKILL, crashed.errors()
+        kinds, kills = WAYS[way]
+        assert harness.run_to_the_end(tmp_path, mode, kinds, kills, seed=2, script=SCRIPT) >= min(kills, 1)
+    check(kind, count, tmp_path, request)
+
+
+@pytest.mark.parametrize("kind", ["outbox", "requests"])
+def test_a_crash_at_any_point_of_a_source_over_kafka_counts_each_record_once(
+    kind: str, over_kafka: Cluster, request: pytest.FixtureRequest, tmp_path: Path
+):
+    count = FEW if kind == "requests" else COUNT
+    with records(kind, count, tmp_path, request):
+        harness.run_with_crashes_at(tmp_path, "--slots", SOURCE_POINTS, 2, SCRIPT)
+    check(kind, count, tmp_path, request)

@@ -12,16 +12,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import harness
 import pytest
 
 import penstock
 from penstock import StreamsBuilder, consume, produce
 from penstock.errors import ConfigError
-from penstock.sources import FileSource
-from penstock.state.folder_lock import lockable, takes
+from penstock.sources import HttpSource
 from support import sink_program
 from support.connect import KEYS, connect_server, counting, put, remote_session
-from support.lakes import LAKES
 
 pytestmark = pytest.mark.slow
 
@@ -141,20 +140,10 @@ def test_a_program_runs_and_is_asked_and_goes_on_after_a_stop(remote: Any, lines
     assert sorted(found) == [n * 10 for n in range(270)]
 
 
-def slot_pids(folder: Path) -> list[int]:
-    """The processes that are slots, as their locks say."""
-    return [int(file.read_text().split()[-1]) for file in sorted((folder / "state" / "slots").iterdir())]
-
-
-def are_free(folder: Path) -> bool:
-    """Whether no process is a slot any more."""
-    return all(takes(lockable(file)) for file in (folder / "state" / "slots").iterdir())
-
-
 def test_a_killed_slot_and_a_user_who_interrupts_everything_cost_an_attempt_and_no_result(remote: Any, lines: Path):
     with start(counting(), remote, lines, slots=3, statestore_cache_max_bytes=0) as streams:
         streams.process_all_available()
-        before = slot_pids(lines)
+        before = harness.slot_pids(lines / "state")
         assert len(set(before)) == 3
         os.kill(before[1], signal.SIGKILL)
         put(lines, range(90, 180))
@@ -168,7 +157,7 @@ def test_a_killed_slot_and_a_user_who_interrupts_everything_cost_an_attempt_and_
     totals = [(record.key, record.value) for record in consume("totals", str, int, log=lines / "log")]
     assert sorted(totals) == [(key, n) for key in KEYS for n in range(1, 31)]
     assert remote.interruptAll() == []  # the job has ended with the program
-    assert are_free(lines)
+    assert harness.slot_pids(lines / "state") == []
 
 
 def test_a_program_at_least_once_shows_what_is_not_committed(remote: Any, lines: Path):
@@ -253,31 +242,11 @@ def test_sinks_of_a_program_have_each_record_once(remote: Any, engine: str, tmp_
 
 
 @pytest.mark.parametrize("engine", ["spark", "micro-batch"])
-@pytest.mark.parametrize("kind", LAKES)
-def test_lakes_of_a_program_have_each_record_once(remote: Any, engine: str, kind: str, tmp_path: Path):
-    pytest.importorskip({"delta": "deltalake", "iceberg": "pyiceberg.table"}[kind])
-    lake = LAKES[kind](tmp_path / "lake")
-    for start in (0, 70):
-        sink_program.feed(tmp_path, start, start + 70)
-        sink_program.run(tmp_path, engine, spark=remote, sink=lake.sink)
-    assert sink_program.rows_in(lake) == list(range(140))
-    assert sink_program.totals_in(lake) == {f"u{one}": 20 for one in range(7)}
-
-
-@pytest.mark.parametrize("engine", ["spark", "micro-batch"])
-def test_the_files_of_a_source_are_read_once(remote: Any, engine: str, tmp_path: Path):
+def test_a_source_without_an_end_is_refused_by_a_program_that_ends(remote: Any, engine: str, tmp_path: Path):
     builder = StreamsBuilder()
-    rows = builder.source(FileSource(tmp_path / "lake", key="who"), "rows", key=str, value=dict)
-    rows.group_by_key().count("counts").to_stream().to("counts")
-    places: dict[str, Any] = {"log": tmp_path / "log", "state_dir": tmp_path / "state", "slots": 1}
-    (tmp_path / "lake").mkdir()
-    for number in (1, 2):
-        (tmp_path / "lake" / f"{number}.jsonl").write_text('{"who": "ann"}\n{"who": "bob"}\n{"who": "ann"}\n')
-        given = {"engine": engine, "spark": remote, "trigger": "available-now", **places}
-        builder.build().start("shop", **given).await_termination()
-        counts = {one.key: one.value for one in consume("counts", key=str, value=int, log=tmp_path / "log")}
-        assert counts == {"ann": 2 * number, "bob": number}
-    assert len(list(consume("shop-rows-source", log=tmp_path / "log"))) == 6
+    builder.source(HttpSource(0), "rows", key=str, value=dict).to("out")
+    with pytest.raises(ConfigError, match=r"source 'rows' .* has no end, so no program can end with it"):
+        start(builder.build(), remote, tmp_path, engine=engine, trigger="available-now")
 
 
 PROGRAM = """
@@ -337,7 +306,7 @@ def test_ctrl_c_stops_a_program_and_its_job_and_a_lost_server_is_told_of(engine:
             assert read_line(process) == "runs"
             process.send_signal(signal.SIGINT)
             assert read_line(process) == "NOT_RUNNING []"
-        assert engine == "micro-batch" or are_free(lines)
+        assert harness.slot_pids(lines / "state") == []
         with program(server, lines, engine) as process:
             assert read_line(process) == "runs"
             server.kill()

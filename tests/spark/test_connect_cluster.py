@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+import harness
 import pytest
 
 import penstock
 from penstock import consume
-from penstock.state.folder_lock import lockable, takes
 from penstock.testing.broker import free_ports
 from support.connect import KEYS, connect_server, counting, put, remote_session
 from support.spark_classes import prepared_jvm
@@ -70,13 +70,9 @@ def check_outputs(folder: Path, records: int) -> None:
 
 
 def slot_pids(cluster: StandaloneCluster, application: str) -> dict[int, int]:
-    """The processes that are slots now, as the locks say that are held, with the machine of each."""
-    found = {}
-    for machine in range(cluster.workers):
-        for file in (cluster.state_of(machine) / application / "slots").glob("*"):
-            if file.name.isdecimal() and not takes(lockable(file)):
-                found[int(file.read_text().split()[-1])] = machine
-    return found
+    """The processes that are slots now, with the machine of each."""
+    states = {machine: cluster.state_of(machine) / application for machine in range(cluster.workers)}
+    return {pid: machine for machine, state in states.items() for pid in harness.slot_pids(state)}
 
 
 def test_a_program_runs_on_both_machines_and_is_asked_and_goes_on_after_a_stop(

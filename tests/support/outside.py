@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from penstock import Topology
 from support.disks import Disk
 from support.every_sink import COUNT, IN_FILES, EverySink, in_files, rows_of
 from support.postgres import PostgresServer
@@ -41,6 +42,10 @@ class Outside:
     def sinks(self) -> EverySink:
         return EverySink(self._folder, self._service.url, self._url)
 
+    def topology(self, topic: str, **options: Any) -> Topology:
+        """A program with all sinks, and these options of ``to_sink``."""
+        return self.sinks.topology(topic, **options)
+
     def close(self) -> None:
         self._postgres.start_if_stopped()
         self._service.shutdown()
@@ -55,6 +60,10 @@ class Outside:
         for table, order in zip(_TABLES, ("n", '"user" collate "C"'), strict=True):
             found[f"postgres {table}"] = self._ask(f'select "user", n from {table} order by {order}')
         return found
+
+    def has_all(self, count: int) -> bool:
+        """Whether all sinks have each of so many clicks once."""
+        return self.rows() == wanted(count)
 
     def _ask(self, question: str) -> list[Any]:
         return self._postgres.ask(self._url, question)
