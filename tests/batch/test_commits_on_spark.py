@@ -119,7 +119,7 @@ def test_what_says_of_which_application_a_batch_is_has_to_go_together(world: Wor
         "say which one: application_id=": {"batch": "morning"},
         "need a name under which they count once": {"application_id": "shop"},
         "then= says where a live program continues after a seed": {"application_id": "shop", "batch": "a", "then": {}},
-        "the name of what is given": {"application_id": "shop", "batch": ""},
+        "a name for the rows of this batch": {"application_id": "shop", "batch": ""},
         "cannot be an application.s id": {"application_id": "a/b", "batch": "a"},
         "stores= chooses what a batch gives": {"application_id": "shop", "batch": "a", "stores": ["counts"]},
     }
