@@ -121,7 +121,7 @@ def test_what_says_of_which_application_a_batch_is_has_to_go_together(world: Wor
         "then= says where a live program continues after a seed": {"application_id": "shop", "batch": "a", "then": {}},
         "a name for the rows of this batch": {"application_id": "shop", "batch": ""},
         "cannot be an application.s id": {"application_id": "a/b", "batch": "a"},
-        "stores= is only for batches without application_id=": {"application_id": "shop", "batch": "a", "stores": ["counts"]},
+        "stores= is only for batches without": {"application_id": "shop", "batch": "a", "stores": ["counts"]},
     }
     for says, arguments in wrong.items():
         with pytest.raises(Exception, match=says):
