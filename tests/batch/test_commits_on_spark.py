@@ -116,12 +116,12 @@ def test_a_seed_leaves_state_and_positions_and_a_live_program_goes_on_at_the_sea
 def test_what_says_of_which_application_a_batch_is_has_to_go_together(world: World) -> None:
     wrong = {
         "got both": {"application_id": "shop", "seed": "shop"},
-        "say which one: application_id=": {"batch": "morning"},
+        "name the application, too: application_id=": {"batch": "morning"},
         "need a name under which they count once": {"application_id": "shop"},
         "then= says where a live program continues after a seed": {"application_id": "shop", "batch": "a", "then": {}},
-        "the name of what is given": {"application_id": "shop", "batch": ""},
+        "a name for the rows of this batch": {"application_id": "shop", "batch": ""},
         "cannot be an application.s id": {"application_id": "a/b", "batch": "a"},
-        "stores= chooses what a batch gives": {"application_id": "shop", "batch": "a", "stores": ["counts"]},
+        "stores= is only for batches without": {"application_id": "shop", "batch": "a", "stores": ["counts"]},
     }
     for says, arguments in wrong.items():
         with pytest.raises(Exception, match=says):

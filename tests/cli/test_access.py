@@ -62,7 +62,7 @@ def test_what_is_no_token_is_refused_and_not_shown(penstock: Penstock, monkeypat
     monkeypatch.setenv("PENSTOCK_TOKEN", token)
     ran = penstock("ui", "app", "--host", "0.0.0.0")
     assert (ran.code, token in "".join(ran.err)) == (2, False)
-    assert "has at least 16 characters of ASCII and no blanks" in ran.err[-1]
+    assert "needs at least 16 characters of ASCII, and no blanks" in ran.err[-1]
 
 
 def test_variables_stand_for_the_options_of_run(monkeypatch: pytest.MonkeyPatch):

@@ -258,7 +258,7 @@ def test_utf_16_is_refused(penstock):
 
 def test_a_unit_of_times_is_refused_where_lines_have_no_times(penstock):
     ran = penstock("topics", "produce", "lines", "--timestamp-unit", "s", stdin="1\n")
-    said = "Error: --timestamp-unit is of times in --timestamp-field or in --json: give one of them"
+    said = "Error: --timestamp-unit is the unit of times in --timestamp-field or --json: give one of these options, too"
     assert (ran.code, ran.err[-1]) == (2, said)
     assert not FileLog(".penstock/log").exists("lines")
 

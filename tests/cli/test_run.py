@@ -443,7 +443,7 @@ def test_a_run_over_kafka_is_told_by_its_option(penstock: Penstock, monkeypatch:
     [
         (
             ["--available-now", "--trigger", "5 s"],
-            "--available-now and --trigger '5 s' both say when it ends; give one of them",
+            "--available-now and --trigger '5 s' both say when the program ends; give one of them",
         ),
     ],
 )

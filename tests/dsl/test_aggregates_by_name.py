@@ -161,7 +161,7 @@ def test_tables_refuse_what_cannot_be_taken_out_again():
         with pytest.raises(PenstockError) as caught:
             groups.aggregate(result=one)
         assert str(caught.value).partition(": ")[2] == (
-            f"{one!r} cannot take a row out again, and rows of a table change; keep all values of a group, as "
+            f"{one!r} cannot subtract a row, and rows of a table change; keep all values of a group, as "
             "Collect() does without a limit"
         )
 

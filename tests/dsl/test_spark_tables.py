@@ -38,11 +38,11 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "nowhere": (stream, {}, "say the table's name, or path=; got table=None and path=None"),
     "twice": (stream, {"table": "t", "path": "p"}, "say the table's name, or path=; got table='t' and path='p'"),
     "format": (stream, {"path": "p", "name": "t"}, 'say what is at path=: format="delta" or "parquet"'),
-    "key": (counts, {"table": "t", "key": None}, "an upsert finds its rows by the key; say what its column is called"),
+    "key": (counts, {"table": "t", "key": None}, "an upsert finds its rows by the key; name the column of the key"),
     "name": (stream, {"table": "delta.`/t`"}, "give this table a name that a topic can bear, such as name="),
     "path": (stream, {"path": "p", "format": "delta"}, "give this table a name that a topic can bear, such as name="),
     "url": (stream, {"table": "t", "format": "jdbc"}, "a table of a database is given by its name and options="),
-    "value": (stream, {"table": "t", "value": ""}, "value is what the column of the values is called; got ''"),
+    "value": (stream, {"table": "t", "value": ""}, "value is the name of the column for the values; got ''"),
     "time": (stream, {"table": "t", "timestamp": 5}, "timestamp is a text; got 5"),
 }
 

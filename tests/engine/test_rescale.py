@@ -244,7 +244,7 @@ REFUSALS: dict[str, tuple[Make, type[PenstockError], str]] = {
     "rows that another partitioner has placed": (placed_by_another_partitioner(8), ConfigError, MISPLACED),
     "such rows, before a topic has changed": (placed_by_another_partitioner(2), ConfigError, MISPLACED),
     "unread records that lie where their state will not be": (
-        unread, ConfigError, "Kafka's partitioner puts this record's key into another partition now",
+        unread, ConfigError, "Kafka's partitioner puts this record's key into another partition, because",
     ),
 }  # fmt: skip
 

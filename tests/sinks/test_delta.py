@@ -46,7 +46,7 @@ def test_a_table_that_forgets_numbers_is_refused(tmp_path: Path):
     properties = {"delta.setTransactionRetentionDuration": "interval 1 days"}
     deltalake.DeltaTable.create(tmp_path / "rows", pa.schema([("n", pa.int64())]), configuration=properties)
     put(tmp_path, "shop-rows-sink", ("a", 1), key=str, value=int)
-    with pytest.raises(SinkError, match="the table forgets numbers"):
+    with pytest.raises(SinkError, match="the table forgets the numbers of batches"):
         handed_on(appended(tmp_path), tmp_path)
 
 

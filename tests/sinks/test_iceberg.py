@@ -93,7 +93,7 @@ def test_a_table_that_is_rolled_back_to_where_its_number_has_expired_is_refused(
     fill(lake, tmp_path, 2)
     roll_back(lake, 3)
     expire(lake, 1, 2)
-    with pytest.raises(SinkError, match="the table was rolled back behind number 2 of 'shop/rows/0'"):
+    with pytest.raises(SinkError, match="the table was rolled back to before number 2 of 'shop/rows/0'"):
         fill(lake, tmp_path, 3)
     assert rows(lake) == [1, 7, 7]
     topic = lake.table("rows").properties["penstock.shop/rows/0"].split(" ")[2]

@@ -122,8 +122,8 @@ REFUSED: dict[str, tuple[type[Exception], str]] = {
     "stream.to_sink('x.db', 'rows')": (TopologyError, "a sink has a method open.partition., as .* says; got 'x.db'"),
     "stream.to_sink(SqliteSink, 'rows')": (TopologyError, r"a sink has a method .*; call it: SqliteSink\(...\)"),
     "stream.to_sink(sink, 'a/b')": (TopologyError, "a/b"),
-    "stream.to_sink(sink, 'rows', key=5)": (TopologyError, "key is what the column is called; got 5"),
-    "table.to_sink(sink, 'rows', key=None)": (TopologyError, "key is what the column is called; got None"),
+    "stream.to_sink(sink, 'rows', key=5)": (TopologyError, "key is the name of a column; got 5"),
+    "table.to_sink(sink, 'rows', key=None)": (TopologyError, "key is the name of a column; got None"),
     "stream.to_sink(sink, 'rows', max_behind=0)": (TopologyError, "max_behind is a number of records from 1 on"),
     "stream.to_sink(sink, 'rows', missing='no')": (TopologyError, "missing is one of stop, skip; got 'no'"),
 }

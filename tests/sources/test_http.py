@@ -243,7 +243,7 @@ def test_the_server_ends_with_the_program_and_its_port_is_free(at: Any):
         ({"needs_repeat_header": 1}, "needs_repeat_header is True or False"),
         ({"host": "0.0.0.0"}, "at 0.0.0.0, everybody who reaches this machine could post records"),
         ({"host": "http://x"}, "HttpSource: the address to listen at is a name or an IP address"),
-        ({"token": "short"}, "HttpSource: the token has at least 16 characters"),
+        ({"token": "short"}, "HttpSource: the token needs at least 16 characters"),
         ({"largest": "5 apples"}, "HttpSource: largest"),
     ],
 )

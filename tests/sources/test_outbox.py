@@ -230,7 +230,7 @@ def test_more_writers_than_an_offset_has_room_for_are_waited_for(
     with running(tmp_path, outbox(url), value=dict, retry_for="1 minute") as sources, psycopg.connect(url) as open_:
         open_.execute(insert(2))
         ask(insert(3))  # behind one that runs
-        until(lambda: "transactions are writing, and no offset has room" in sources.now()[0].error)
+        until(lambda: "transactions are writing, more than an offset can list" in sources.now()[0].error)
         open_.commit()
         monkeypatch.setattr(module, "_LONGEST_SNAPSHOT", 1_000)
         until(lambda: len(found(tmp_path)) == 3)

@@ -100,7 +100,7 @@ def test_the_setting_says_where_the_topics_are(cluster: Cluster, monkeypatch: py
     reader: Any = source.reader(source.schema())
     batches = [batch for partition in reader.partitions() for batch in reader.read(partition)]
     assert [batch["value"].to_pylist() for batch in batches] == [[b"x"]]
-    with pytest.raises(ConfigError, match="do not say of which types they are, so typed must be false"):
+    with pytest.raises(ConfigError, match="do not record their types, so the option typed must be false"):
         PenstockSource({"topic": topic, "typed": "true"}).schema()
 
 

@@ -80,7 +80,7 @@ def test_records_are_read_one_by_one_or_all_that_are_there():
     assert out.read_record() == Record("a", 3, 0)
     assert out.read_key_values_to_list() == [("c", 4), ("d", 5)]
     assert (out.is_empty(), out.read_values_to_list(), len(out)) == (True, [], 0)
-    with pytest.raises(NoSuchElementError, match="no record in topic 'out'"):
+    with pytest.raises(NoSuchElementError, match="all records of topic 'out' have been read"):
         out.read_value()
 
 
@@ -90,7 +90,7 @@ def test_a_map_has_the_last_value_of_each_key_and_takes_no_null_keys():
     topic.pipe_key_value_list([("a", 1), ("b", 2), ("a", 3)])
     assert out.read_key_values_to_map() == {"a": 3, "b": 2}
     topic.pipe_input(7)
-    with pytest.raises(ConfigError, match="None cannot be one of a dictionary"):
+    with pytest.raises(ConfigError, match="None cannot be a key of a dict"):
         out.read_key_values_to_map()
     assert out.read_value() == 7
 

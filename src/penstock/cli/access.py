@@ -81,7 +81,7 @@ def access(host: str, token_file: Path | None, no_token: bool) -> Access:
             raise ConfigError(f"there is a token in {token_file}, and one in {TOKEN} as well; give one of them")
         token = given if token_file is None else token_file.read_text(errors="replace").strip()
         if token_file is not None and not token:
-            raise ConfigError(f"{token_file} is empty; it has the token that requests need")
+            raise ConfigError(f"{token_file} is empty; write the token into it that requests must send")
         found = Access(host, token or None, no_token)
         check_access(*found)
     except ConfigError as error:

@@ -108,7 +108,9 @@ class _Reading(NamedTuple):
         if self.key_separator == "":
             raise click.BadParameter("it must not be empty", param_hint="'--key-separator'")
         if self.timestamp_unit != "ms" and not (self.timestamp_field or self.lines_are_json):
-            raise click.UsageError("--timestamp-unit is of times in --timestamp-field or in --json: give one of them")
+            raise click.UsageError(
+                "--timestamp-unit is the unit of times in --timestamp-field or --json: give one of these options, too"
+            )
         options = {"--key-separator": self.key_separator, "--key-field": self.key_field, "--json": self.lines_are_json}
         given = [name for name, value in options.items() if value]
         if len(given) > 1:

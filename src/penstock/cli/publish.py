@@ -41,7 +41,7 @@ def publish(application: str, dead_letters: str | None, drop: bool, execute: boo
       penstock publish app --drop --execute
     """
     if drop and dead_letters is not None:
-        raise click.UsageError("--drop and --dead-letters are two ways: say one of them")
+        raise click.UsageError("--drop and --dead-letters exclude each other: give one of them")
     checkpoint = checkpoint_of(application)
     with stopped(application, checkpoint):
         found = PuttingAside(open_storage(checkpoint), log_of(open_stores(checkpoint), log_dir))

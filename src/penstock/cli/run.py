@@ -154,7 +154,9 @@ def run(
       penstock run app.py --set commit_max_bytes=50000000 --json | tee progress.ndjson
     """
     if available_now and trigger not in (None, AVAILABLE_NOW):
-        raise click.UsageError(f"--available-now and --trigger {trigger!r} both say when it ends; give one of them")
+        raise click.UsageError(
+            f"--available-now and --trigger {trigger!r} both say when the program ends; give one of them"
+        )
     trigger = AVAILABLE_NOW if available_now else trigger
     if trigger not in (None, AVAILABLE_NOW):
         _check_trigger(trigger)

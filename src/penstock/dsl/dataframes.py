@@ -233,14 +233,14 @@ def _checked(method: str, asked: Asked, modes: Mapping[str, str]) -> str:
         if text is not None and (not str(text).strip() or not (isinstance(text, str) or what == "path")):
             raise TopologyError(f"{at}: {what} is a text; got {show(text)}")
     if not isinstance(value, str) or not value:
-        raise TopologyError(f"{at}: value is what the column of the values is called; got {show(value)}")
+        raise TopologyError(f"{at}: value is the name of the column for the values; got {show(value)}")
     if mode == UPSERT and format is not None and format.lower() in _FILES:
         raise TopologyError(
             f'{at}: rows of {format} files cannot be changed, so there is no upsert into them. Use format="delta" or '
             '"iceberg", a database (format="jdbc"), or append the changes: to_stream().to_spark_table(...)'
         )
     if mode == UPSERT and key is None:
-        raise TopologyError(f"{at}: an upsert finds its rows by the key; say what its column is called: key=")
+        raise TopologyError(f"{at}: an upsert finds its rows by the key; name the column of the key with key=")
     if path is not None and format is None:
         raise TopologyError(f'{at}: say what is at path=: format="delta" or "parquet"')
     if format == _JDBC and (table is None or "url" not in (options or {})):

@@ -96,7 +96,7 @@ def _check(at: str, wanted: Wanted) -> None:
     for what, text in zip(("key", "value", "timestamp"), wanted.columns, strict=True):
         may_lack = what == "timestamp" or (what == "key" and not wanted.is_table)
         if not (text is None and may_lack) and not (isinstance(text, str) and text.strip()):
-            raise TopologyError(f"{at}: {what} is what the column is called; got {show(text)}")
+            raise TopologyError(f"{at}: {what} is the name of a column; got {show(text)}")
     if type(limits.max_behind) is not int or limits.max_behind < 1:
         raise TopologyError(f"{at}: max_behind is a number of records from 1 on; got {show(limits.max_behind)}")
     if limits.missing not in _MISSING:

@@ -143,7 +143,10 @@ def _text(where: object, argument: str) -> str:
     if text != text.strip():
         raise ConfigError(f"{argument}: {_shown(where)} begins or ends with a blank. Write it without")
     if os.name != "nt" and _OF_WINDOWS.match(text):
-        raise ConfigError(f"{argument}: {_shown(where)} is a path of Windows, and would be a folder of that name here")
+        raise ConfigError(
+            f"{argument}: {_shown(where)} is a path of Windows, and would be a folder of that name here. "
+            "Give a path of this machine"
+        )
     if text == "~" or text.startswith("~/"):
         raise ConfigError(
             f"{argument}: only a shell takes ~ for the home folder. Write {_shown(os.path.expanduser(text))}"

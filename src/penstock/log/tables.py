@@ -310,7 +310,7 @@ def check_composite(kind: Any, method: str) -> None:
         if _has_map(field.type):
             raise ConfigError(
                 f"{method}: column {field.name!r} is of type {field.type}, and cannot be part of a key: equal maps may "
-                "have their entries in another order. Take what is in it as columns"
+                "have their entries in another order. Use its contents as columns of their own"
             )
 
 

@@ -62,8 +62,8 @@ def check_access(host: str, token: str | None, is_open: bool = False) -> None:
     """Raise ``ConfigError`` if others could reach an address and read everything without permission."""
     if token is not None and not re.fullmatch(rf"[!-~]{{{SHORTEST_TOKEN},}}", token):
         raise ConfigError(
-            f"the token has at least {SHORTEST_TOKEN} characters of ASCII and no blanks; `openssl rand -hex 16` makes "
-            "one"
+            f"the token needs at least {SHORTEST_TOKEN} characters of ASCII, and no blanks; `openssl rand -hex 16` "
+            "makes one"
         )
     if token is not None and is_open:
         raise ConfigError("there is a token, and --no-token as well; give one of them")

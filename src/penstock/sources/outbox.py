@@ -168,7 +168,10 @@ class _Reader(SourceReader):
             ("key", "value", None),
             ("key", "value", "created_at"),
         ):
-            raise SourceError(f"there is no table {self._outbox.table}; make it, or take the columns key and value")
+            raise SourceError(
+                f"there is no table {self._outbox.table}, and Penstock creates it only with the columns key and value. "
+                "Create it, or use these columns"
+            )
         self._connection.run(
             f"CREATE TABLE IF NOT EXISTS {self._table} (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
             "transaction xid8 NOT NULL DEFAULT pg_current_xact_id(), key text, value jsonb, "
@@ -226,7 +229,7 @@ class _Reader(SourceReader):
                 "outbox"
             )
         if len(msgspec.json.encode(found)) > _LONGEST_SNAPSHOT:
-            raise TimeoutError(f"{len(found) - 2:,} transactions are writing, and no offset has room for so many")
+            raise TimeoutError(f"{len(found) - 2:,} transactions are writing, more than an offset can list")
         return found
 
     def _batch(self, at: _At, most: int) -> SourceBatch | None:

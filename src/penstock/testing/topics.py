@@ -180,7 +180,7 @@ class TestOutputTopic(KafkaNames):
         waiting = self._waiting()
         if not waiting:
             raise NoSuchElementError(
-                f"there is no record in topic {self._topic!r} that was not read yet; is_empty() tells that beforehand"
+                f"all records of topic {self._topic!r} have been read; before you read, ask is_empty()"
             )
         return self._decoded(waiting.pop(0))
 
@@ -219,7 +219,7 @@ class TestOutputTopic(KafkaNames):
             key, value = self._decoded(record)[:2]
             if key is None or not _is_hashable(key):
                 raise ConfigError(
-                    f"read_key_values_to_map of topic {self._topic!r}: the key {key!r} cannot be one of a dictionary; "
+                    f"read_key_values_to_map of topic {self._topic!r}: the key {key!r} cannot be a key of a dict; "
                     "use read_key_values_to_list"
                 )
             found[key] = value

@@ -149,7 +149,7 @@ def test_what_they_cannot_do_is_refused():
     table = StreamsBuilder().table("in", key=str, value=Visit).group_by(lambda key, one: (key, one), key=str)
     for one in (ApproxDistinct("user"), ApproxQuantile("delay", 0.5)):
         assert said(lambda _, one=one: table.aggregate(x=one)).endswith(
-            f"{one!r} cannot take a row out again, and rows of a table change; keep all values of a group, as "
+            f"{one!r} cannot subtract a row, and rows of a table change; keep all values of a group, as "
             "Collect() does without a limit"
         )
 

@@ -185,7 +185,7 @@ def test_process_values_leaves_keys_and_partitions_as_they_are(run: Run):
 def test_process_values_refuses_another_key(run: Run):
     builder, stream = source(value=int)
     stream.process_values(lambda record, context: context.forward(record.with_key("x"))).to("out")
-    with pytest.raises(ProcessingError, match=r"under the key they came with, 'a'; got 'x'"):
+    with pytest.raises(ProcessingError, match=r"cannot change the key 'a' of a record; got 'x'"):
         run(builder, ROWS).output()
 
 

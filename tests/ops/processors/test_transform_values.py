@@ -110,9 +110,9 @@ class ForwardingInAPunctuation(Labelled):
 @pytest.mark.parametrize(
     ("transformer", "message"),
     [
-        (Forwarding, "cannot forward; it returns the value"),
-        (ForwardingFirst, "cannot forward; it returns the value"),
-        (ForwardingInAPunctuation, "cannot forward; it returns the value"),
+        (Forwarding, "cannot forward; return the value instead"),
+        (ForwardingFirst, "cannot forward; return the value instead"),
+        (ForwardingInAPunctuation, "cannot forward; return the value instead"),
         (SchedulingLater, "may schedule punctuations only in init, not while it makes a value"),
     ],
 )

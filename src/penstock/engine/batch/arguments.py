@@ -165,27 +165,25 @@ def check_application(
     if application_id is None:
         if batch is not None:
             raise ConfigError(
-                f"run_batch: batch={show(batch)} is a name under which rows count once in an application; say which "
-                f"one: "
-                "application_id="
+                f"run_batch: batch={show(batch)} names a batch of an application, so that its rows count once; name "
+                "the application, too: application_id="
             )
         return None
     if stores is not None:
         raise ConfigError(
-            "run_batch: stores= chooses what a batch gives that is no application's; the stores of an application "
-            "stay in "
-            'its checkpoint: result.store(name), or spark.read.format("penstock-state")'
+            "run_batch: stores= is only for batches without application_id=. The stores of an application stay in its "
+            'checkpoint: read them with result.store(name) or spark.read.format("penstock-state")'
         )
     if frames and batch is None:
         raise ConfigError(
-            "run_batch: rows of DataFrames need a name under which they count once, for jobs are repeated: "
+            "run_batch: schedulers repeat jobs, so rows of DataFrames need a name under which they count once: "
             'batch="2026-11-25T09"'
         )
     if isinstance(batch, BatchName | None):
         return batch
     if not isinstance(batch, str) or not batch.strip() or len(batch) > _LONGEST_NAME:
         raise ConfigError(
-            f"run_batch: batch is the name of what is given, a text of 1 to {_LONGEST_NAME} characters; got "
+            f"run_batch: batch is a name for the rows of this batch, a text of 1 to {_LONGEST_NAME} characters; got "
             f"{show(batch)}"
         )
     return BatchName(batch)

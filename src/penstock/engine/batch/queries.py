@@ -41,8 +41,8 @@ def batches(
     if topic is None:
         if len(reads) != 1:
             raise ConfigError(
-                f"batches: the topology reads the topics {', '.join(reads) or 'of no name'}; say in whose place the "
-                "streaming DataFrame stands: topic="
+                f"batches: the topology reads the topics {', '.join(reads) or 'of no name'}; name the one that "
+                "the streaming DataFrame replaces: topic="
             )
         (topic,) = reads
     for what, text in (("topic", topic), ("name", name)):

@@ -144,8 +144,8 @@ class Rescale:
             self._check_movable(list(self._subs.values()))
             topics = ", ".join(f"{t!r} ({n})" for t, n in sorted(self._kept.topics.items()) if t in self._newest.topics)
             raise self._refused(
-                f"no source has another number of partitions than before: {topics}. Its state could be moved. Stop who "
-                f"writes into them, have the application read all of it, and give them {self._count} then: "
+                f"no source has another number of partitions than before: {topics}. The state can move. Stop the "
+                f"programs that write into them, let the application read everything, and give them {self._count}: "
                 f"`penstock topics repartition NAME --partitions {self._count}`, or in Kafka `kafka-topics --alter`"
             )
         for source in self._sources:
@@ -191,7 +191,7 @@ class Rescale:
             raise self._refused(
                 f"topics refuse records of commit {newest.found.sequence:,}, {len(refused)} in all: topic "
                 f"{refused[0].topic!r}, partition {refused[0].partition}: {refused[0].why}. `penstock publish "
-                f"{self._start.application_id}` makes dead letters of them. Rescale it then"
+                f"{self._start.application_id}` turns them into dead letters. Then rescale"
             )
 
     def _check_waiting(self) -> None:
@@ -220,9 +220,9 @@ class Rescale:
                 offset = int(records.offsets[elsewhere[0]])
                 raise self._refused(
                     f"topic {source.topic!r}, partition {partition}, offset {offset}: Kafka's partitioner puts this "
-                    "record's key into another partition now that there are so many. Unread records have to be where "
-                    "their state will be: have the application read everything before its topics get more "
-                    "partitions, and write with Kafka's partitioner"
+                    "record's key into another partition, because the topic has more partitions now. An unread record "
+                    "must be in the partition of its key: let the application read everything before its topics get "
+                    "more partitions, and write with Kafka's partitioner"
                 )
 
     def _check_follows(self, manifest: Manifest) -> None:

@@ -35,7 +35,7 @@ def cores_of(spark: Any) -> int:
     except TimeoutError:
         raise ConfigError(
             f"start: Spark has run no task for {_CORE_SECONDS:g} s, so it has no free core for slots. End other work, "
-            "or give the Connect server executors; slots= starts without this question"
+            "or give the Connect server executors; with slots=, a start does not check this"
         ) from None
     return max(cores // int(spark.conf.get("spark.task.cpus", "1")), 1)
 

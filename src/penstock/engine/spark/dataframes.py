@@ -115,8 +115,8 @@ class PenstockSource(DataSource):
         with closing(open_log(self._place)) as log:
             if not log.keeps_types:
                 raise ConfigError(
-                    f'format("penstock"): the topics of {log.url} do not say of which types they are, so typed must be '
-                    "false: read bytes and cast them (cast, from_json)"
+                    f'format("penstock"): the topics of {log.url} do not record their types, so the option typed must '
+                    "be false: read bytes and cast them (cast, from_json)"
                 )
             if not log.exists(self._topic):
                 return (BYTES, BYTES), ""
@@ -134,7 +134,7 @@ class PenstockSource(DataSource):
         unknown = set(names) - {"key", "value", "timestamp", "headers"}
         if "value" not in names or unknown:
             raise ConfigError(
-                f"a topic is written from the column value and, optional, key, timestamp and headers; got {names}. "
+                f"write: a DataFrame has the column value, and may have key, timestamp and headers; got {names}. "
                 "penstock.write(df, topic, key=...) brings any DataFrame into that form"
             )
         key, value, timestamp, headers = (

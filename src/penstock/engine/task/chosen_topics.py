@@ -52,6 +52,6 @@ class ChosenTopics:
             if kinds := other_kind(info, what, serde):
                 raise ConfigError(
                     f"topic {info.name!r}, which was chosen for the record, has {what}s of the schema {kinds[0]}, and "
-                    f"the sink writes {what}s of {kinds[1]}"
+                    f"the sink writes {what}s of {kinds[1]}. Choose a topic of that schema, or convert the {what}s"
                 )
         return info.partitions

@@ -77,9 +77,8 @@ class Forwarded:
                 yield (
                     row,
                     ProcessingError(
-                        "a processor of process_values forwards records under the key they came with, "
-                        f"{show(key)}; got {show(record.key)}. Use record.with_value(...), or process(...), behind "
-                        "which keys may have changed"
+                        f"a processor of process_values cannot change the key {show(key)} of a record; got "
+                        f"{show(record.key)}. Use record.with_value(...), or process(...), which may change keys"
                     ),
                 )
 

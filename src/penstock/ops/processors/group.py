@@ -137,8 +137,8 @@ class Member(Process):
             raise wrong[0]
         if self._keeps_keys and (self.group.position is None or record.key != self._key):
             raise ProcessingError(
-                "a processor of process_values forwards records under the key they came with, and none in "
-                f"punctuations; got the key {show(record.key)}. Use record.with_value(...), or process(...)"
+                "a processor of process_values cannot change the key of a record, and cannot forward in punctuations; "
+                f"got the key {show(record.key)}. Use record.with_value(...), or process(...)"
             )
         if child is None and not self._inner:
             self._put(record, None)

@@ -155,7 +155,7 @@ class TransformValues(Hosting, TableMapValues):
         """Refuse a transformer that forwarded something."""
         if self.own.take_forwarded()[0]:
             raise ProcessingError(
-                f"{self.node}: a transformer of transform_values cannot forward; it returns the value"
+                f"{self.node}: a transformer of transform_values cannot forward; return the value instead"
             )
 
     def _check_schedules_at_first(self) -> None:

@@ -65,8 +65,7 @@ class NamedAggregate(KafkaNames):
         """
         if retracts and not self.retracts:
             raise TopologyError(
-                f"aggregate at {where}: {self!r} cannot take a row out again, and rows of a table change; "
-                f"{self.way_out}"
+                f"aggregate at {where}: {self!r} cannot subtract a row, and rows of a table change; {self.way_out}"
             )
         reading = reading_of(self.field, repr(self), value, where)
         self._check(reading, where)

@@ -34,7 +34,9 @@ class DeltaWriter(SinkWriter):
 
     def __init__(self, table: DeltaTable, shown: str, partition: SinkPartition):
         if _FORGETS in table.metadata().configuration:
-            raise SinkError(f"the table forgets numbers, so that rows would come twice: remove its property {_FORGETS}")
+            raise SinkError(
+                f"the table forgets the numbers of batches, so rows could come twice: remove its property {_FORGETS}"
+            )
         self._table = table
         self._shown = shown
         self._partition = partition

@@ -68,7 +68,7 @@ def kept_of(metadata: Any, partition: SinkPartition) -> Kept | None:
     if _order(oldest) == 1:  # the history is whole: the table was rolled back to where it had none of the rows
         return None
     raise SinkError(
-        f"the table was rolled back behind number {kept.number:,} of {partition.id!r}, and the snapshot with the "
+        f"the table was rolled back to before number {kept.number:,} of {partition.id!r}, and the snapshot with the "
         "number of its rows has expired. Roll it back to a snapshot with rows of this sink. Or, if you know the number "
         f"of its rows, set the table's property {name!r} to '0 <number> {kept.topic_id}'"
     )

@@ -96,5 +96,5 @@ def _cast(rows: Any, schema: Any) -> Any:
         except pa.ArrowException as error:
             raise SinkError(f"a value does not fit into column {field.name!r} of type {field.type}: {error}") from None
         if columns[-1].null_count and not field.nullable:
-            raise SinkError(f"column {field.name!r} of the table takes no nulls")
+            raise SinkError(f"a value is null, and column {field.name!r} of the table takes no nulls")
     return pa.table(columns, schema=schema)

@@ -158,7 +158,9 @@ class _App:
         if len(found) > 1 or any(len(one) > _LONGEST_NAME for one in found):
             raise RefusedError(400, f"the header {header.decode()} stands once, with at most {_LONGEST_NAME} bytes")
         if self._wanted.needs_key and not (found and found[0]):
-            raise RefusedError(400, f"the request needs the header {header.decode()}, by which a repetition is known")
+            raise RefusedError(
+                400, f"the request needs the header {header.decode()}, so that a repeated request is recognized"
+            )
         return bytes(found[0]) if found else b""
 
     async def _body(self, scope: Any, receive: Any) -> bytes:
