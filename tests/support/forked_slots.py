@@ -8,7 +8,7 @@ import signal
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +63,8 @@ class ForkedHost:
         self.packed = b""
 
     @property
-    def homes(self) -> list[Executor]:
-        return [Executor(str(slot), self.machines[slot].name) for slot in sorted(self.machines)]
+    def homes(self) -> dict[int, Executor]:
+        return {slot: Executor(str(slot), disk.name) for slot, disk in self.machines.items()}
 
     def copied(self, slot: int) -> None:
         self.copies.add(slot)
@@ -102,6 +102,9 @@ class ForkedHost:
         """Have a late slot of the present job come."""
         self.late.remove(slot)
         self.jobs[-1].come(slot)
+
+    def found(self, slots: Collection[int]) -> None:
+        """Their homes are the machines that they were given."""
 
     def coming(self) -> int:
         return len(self.jobs[-1].slots)

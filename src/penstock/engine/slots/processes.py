@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from penstock.engine.slots.forked import ForkServer, SlotProcess
 from penstock.engine.slots.links import Address
@@ -96,8 +96,8 @@ class ProcessHost:
         self._imports = imports
 
     @property
-    def homes(self) -> list[Executor]:
-        return []
+    def homes(self) -> Mapping[int, Executor]:
+        return {}
 
     @property
     def followers(self) -> Mapping[int, int]:
@@ -117,6 +117,9 @@ class ProcessHost:
 
     def has_moved(self) -> bool:
         return False
+
+    def found(self, slots: Collection[int]) -> None:
+        """They are on this machine."""
 
     def coming(self) -> int:
         return self.slots

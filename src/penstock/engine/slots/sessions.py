@@ -14,7 +14,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -91,6 +91,9 @@ class Host(Protocol):
     def why_late(self) -> str:
         """Why slots may not come, and what to do."""
 
+    def found(self, slots: Collection[int]) -> None:
+        """Record that only these slots have come. They are where the host runs them."""
+
     def coming(self) -> int:
         """Return how many slots have been started, whether they have come or not, as far as that is known."""
 
@@ -98,8 +101,8 @@ class Host(Protocol):
         """Return why no slot can come, and what to do; "" if one may still come."""
 
     @property
-    def homes(self) -> list[Executor]:
-        """The executor of each slot; empty if all are on this machine."""
+    def homes(self) -> Mapping[int, Executor]:
+        """The executor of each slot that has one; empty if all are on this machine."""
 
     @property
     def followers(self) -> Mapping[int, int]:
@@ -149,6 +152,8 @@ class SlotSessions(StageRunner):
         """For each slot, the one that has its tasks; empty while no slot is at work."""
         self._job: Job | None = None
         self._jobs = 0
+        self._began = 0.0
+        """When the present job was started, by the monotonic clock."""
         self._cpu_seconds = 0.0
         self._is_given_up = False
         self._following = Following({}, self.slots, host.copied)
@@ -198,9 +203,8 @@ class SlotSessions(StageRunner):
     @property
     def places(self) -> list[SlotPlace]:
         """The place of each slot, by slot number."""
-        homes = self._host.homes or [
-            Executor(NOWHERE, self._come.machines.get(slot, self._host.name)) for slot in range(self.slots)
-        ]
+        there = {slot: Executor(NOWHERE, self._come.machines.get(slot, self._host.name)) for slot in range(self.slots)}
+        homes = there | dict(self._host.homes)
         copies = {slot: homes[self._host.followers[slot]].host for slot in self._following.copied}
         return [
             SlotPlace(homes[by].id, homes[by].host, copy=copies.get(slot, ""), shared_by=None if by == slot else by)
@@ -256,7 +260,7 @@ class SlotSessions(StageRunner):
         If the disk of its slot's machine failed, the slot moves to another machine; if there is no other, the error
         names this one.
         """
-        if not done.is_disk_full or not self._host.homes:
+        if not done.is_disk_full or slot not in self._host.homes:
             return done
         machine = self._host.homes[slot].host
         if self._host.leave(slot):
@@ -320,6 +324,7 @@ class SlotSessions(StageRunner):
         """Start the slots; they come up in the background."""
         if self._job is None:
             self._jobs += 1
+            self._began = time.monotonic()
             lost = self._tell_of_loss
             self._job = self._host.start(
                 self._run, self._jobs, self._door.address, max(self._timeout, _COME_SECONDS), lost
@@ -384,6 +389,7 @@ class SlotSessions(StageRunner):
         for slot in {was for was, by in zip(before, now, strict=False) if was != by}:
             self._order_and_wait(slot, LetGo())
         self._sharing = now
+        self._host.found(ready)
         are_all = len(ready) == self.slots
         self._follow_anew(self._host.followers if are_all else {})
         if not are_all:
@@ -396,7 +402,7 @@ class SlotSessions(StageRunner):
 
     def _follow_anew(self, followers: Mapping[int, int]) -> None:
         """Have copies follow the slots where they are now."""
-        now = {slot: home.host for slot, home in enumerate(self._host.homes)}
+        now = {slot: home.host for slot, home in self._host.homes.items()}
         promoted = {slot for slot, machine in self._copied_to.items() if now.get(slot) == machine}
         self.restores.standbys.suspend(lambda task: slot_of(task, self.slots) in promoted)
         self._copied_to = {slot: now.get(by, "") for slot, by in followers.items()}

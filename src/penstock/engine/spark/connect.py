@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -37,7 +37,7 @@ class ConnectHost:
         ConfigError: the settings ask for copies of state on other machines.
     """
 
-    homes: list[Executor] = []
+    homes: Mapping[int, Executor] = {}
     followers: Mapping[int, int] = {}
     why_late = (
         "each of them keeps one of Spark's cores, and other work may have the rest; end that, or start with fewer slots"
@@ -69,6 +69,9 @@ class ConnectHost:
     def has_moved(self) -> bool:
         """Return that slots stay; those of the next job are wherever Spark has cores."""
         return False
+
+    def found(self, slots: Collection[int]) -> None:
+        """Where slots are is known from themselves."""
 
     def coming(self) -> int:
         """Return that it is not known how many are."""

@@ -13,8 +13,7 @@ import logging
 import re
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Protocol
 
 from penstock.engine.shipping.shipping import loads
@@ -111,7 +110,15 @@ class SparkHost:
         return ""
 
     def coming(self) -> int:
-        return private.running_tasks(self._context, self.group)
+        return len(private.running_tasks(self._context, self.group))
+
+    def found(self, slots: Collection[int]) -> None:
+        if is_local(self._context):
+            return
+        tasks, reachable = private.running_tasks(self._context, self.group), self._reachable_executors()
+        there = {slot: Executor(*tasks[slot]) for slot in slots if slot in tasks}
+        homes = self.homes | {slot: one for slot, one in there.items() if one in reachable}  # or they would move on
+        self._placement.found({slot: homes[slot] for slot in slots if slot in homes})
 
     @property
     def group(self) -> str:
@@ -119,7 +126,7 @@ class SparkHost:
         return f"penstock-{self._application_id}"
 
     @property
-    def homes(self) -> list[Executor]:
+    def homes(self) -> dict[int, Executor]:
         return self._placement.homes
 
     @property
@@ -130,12 +137,12 @@ class SparkHost:
         self._placement.copied(slot)
 
     def avoid(self, slot: int) -> None:
-        if homes := self.homes:
+        if slot in self.homes:
             seconds = int(private.scala_context(self._context).conf().getTimeAsSeconds("spark.network.timeout", "120s"))
-            self._avoided[homes[slot]] = time.monotonic() + seconds
+            self._avoided[self.homes[slot]] = time.monotonic() + seconds
 
     def leave(self, slot: int) -> bool:
-        if not self.homes:
+        if slot not in self.homes:
             return False
         live, until = self._reachable_executors(), time.monotonic() + _FULL_SECONDS
         host = self.homes[slot].host
@@ -172,12 +179,21 @@ class SparkHost:
                 self._application_id,
             )
         self._is_first = False
-        homes = [f"executor_{home.host}_{home.id}" for home in self._placement.homes]
-        for home, slots in Counter(homes).items():
-            _log.info("application %r: %d slots at %s", self._application_id, slots, home)
-        graph = SlotGraph(self._context, self.group, self._about, homes, self.slots)
+        graph = SlotGraph(self._context, self.group, self._about, self._seats(), self.slots)
         is_cluster = not is_local(self._context)
         return SlotsJob(graph.of(_serving(run, number, address, self._program, seconds, is_cluster)), number, on_end)
+
+    def _seats(self) -> dict[int, str]:
+        """Return where Spark is to start the slots for which there is room. The others start wherever room comes."""
+        by_home: dict[Executor, list[int]] = {}
+        for slot, home in self.homes.items():
+            by_home.setdefault(home, []).append(slot)
+        live = live_executors(self._context)
+        is_avoided = live != self._reachable_executors()
+        room = self.slots if is_avoided else private.tasks_at_once(self._context) // max(len(live), 1)
+        for home, slots in by_home.items():
+            _log.info("application %r: %d slots at %s", self._application_id, len(slots), home)
+        return {slot: f"executor_{home.host}_{home.id}" for home, slots in by_home.items() for slot in slots[:room]}
 
     def _executors_to_be(self) -> list[Executor]:
         """Return the present executors, after waiting for executors that are about to come.
@@ -212,10 +228,10 @@ class SlotGraph:
     """The RDD whose partitions are slots.
 
     Args:
-        homes: the executors at which they are located, slot by slot; empty if the driver is the only executor.
+        homes: the executors at which some of them are located.
     """
 
-    def __init__(self, context: Any, group: str, about: str, homes: list[str], slots: int):
+    def __init__(self, context: Any, group: str, about: str, homes: Mapping[int, str], slots: int):
         self._context = context
         self._group = group
         self._about = about
@@ -260,11 +276,11 @@ class SlotGraph:
                     context.environment[name] = value
 
     def _located(self, slot: int) -> Any:
-        """Return an RDD of one partition that holds the slot's number, at the slot's executor if there are several."""
+        """Return an RDD of one partition that holds the slot's number, at the slot's executor if it has one."""
         context = self._context
-        if not self._homes:
+        home = self._homes.get(slot)
+        if home is None:
             return context.parallelize([slot], 1)
-        home = self._homes[slot]
         jvm = private.jvm_of(context)
         places = jvm.java.util.ArrayList()
         places.add(home)

@@ -94,13 +94,21 @@ def tasks_at_once(context: Any) -> int:
     return int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))
 
 
-def running_tasks(context: Any, group: str) -> int:
-    """How many tasks of a job group run at this moment. Spark's status store lags behind while nothing happens."""
+def running_tasks(context: Any, group: str) -> dict[int, tuple[str, str]]:
+    """The executor and the host of each task of a job group that runs at this moment, by the task's number in its
+    stage. Spark's status store lags behind while nothing happens."""
     tracker, scheduler = context.statusTracker(), scala_context(context).taskScheduler()
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
     stages = [stage for job in jobs if job is not None for stage in job.stageIds]
     sets = [scheduler.taskSetManagerForAttempt(stage, 0) for stage in stages]
-    return sum(int(tasks.get().runningTasks()) for tasks in sets if tasks.isDefined())
+    found = {}
+    for tasks in (one.get() for one in sets if one.isDefined()):
+        infos = tasks.taskInfos().valuesIterator()
+        while infos.hasNext():
+            task = infos.next()
+            if task.running():
+                found[int(task.index())] = str(task.executorId()), str(task.host())
+    return found
 
 
 def scala_session_state(spark: Any) -> Any:
