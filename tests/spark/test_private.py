@@ -119,9 +119,10 @@ def test_the_scala_side_of_contexts_and_sessions_answers(spark: SparkSession):
     assert private.scala_session_state(spark).newHadoopConf() is not None
 
 
-def test_it_is_known_how_many_tasks_can_run_and_how_many_of_a_job_group_do(spark: SparkSession, tmp_path: Path):
+def test_it_is_known_how_many_tasks_can_run_and_where_those_of_a_job_do(spark: SparkSession, tmp_path: Path):
     context = spark.sparkContext
-    assert (private.tasks_at_once(context), private.running_tasks(context, "some")) == (4, 0)
+    tracker = context.statusTracker()
+    assert (private.tasks_at_once(context), private.running_tasks(context, [])) == (4, [])
     ends = str(tmp_path / "ends")
 
     def wait_for(file: str) -> None:  # in the workers, which have no tests
@@ -135,12 +136,12 @@ def test_it_is_known_how_many_tasks_can_run_and_how_many_of_a_job_group_do(spark
     job = threading.Thread(target=run)
     job.start()
     deadline = time.monotonic() + 60
-    while private.running_tasks(context, "some") < 3:
+    while len(tasks := private.running_tasks(context, tracker.getJobIdsForGroup("some"))) < 3:
         assert time.monotonic() < deadline
-    assert private.running_tasks(context, "other") == 0
+    assert sorted((task, executor) for task, executor, _ in tasks) == [(task, "driver") for task in range(3)]
     Path(ends).touch()
     job.join()
-    assert private.running_tasks(context, "some") == 0
+    assert private.running_tasks(context, tracker.getJobIdsForGroup("some")) == []
 
 
 def test_accumulators_are_in_the_metrics_of_spark(spark: SparkSession):

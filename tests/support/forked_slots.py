@@ -106,6 +106,9 @@ class ForkedHost:
     def found(self, slots: Collection[int]) -> None:
         """Their homes are the machines that they were given."""
 
+    def room(self) -> int:
+        return self.slots
+
     def coming(self) -> int:
         return len(self.jobs[-1].slots)
 

@@ -121,6 +121,9 @@ class ProcessHost:
     def found(self, slots: Collection[int]) -> None:
         """They are on this machine."""
 
+    def room(self) -> int:
+        return self.slots
+
     def coming(self) -> int:
         return self.slots
 

@@ -1,7 +1,7 @@
 """Slots as sessions: one long job hosts them, orders and answers travel over a separate connection.
 
-Work begins when all slots have come, or after ``_GRACE_SECONDS`` with some of them. They share the tasks of the
-others until these come, between two commits.
+Work begins when all slots for which there is room have come, or after ``_GRACE_SECONDS`` with some of them. They share
+the tasks of the others until these come, between two commits.
 
 A slot that dies, stalls or sends nonsense is a lost attempt: all slots are abandoned, and the next attempt uses the
 slots of a new job. Surviving processes come back with their databases open; for the others the host starts new
@@ -59,7 +59,7 @@ _COME_SECONDS = 60.0
 """How long slots may take to start, at least: on a busy machine Python itself takes seconds."""
 _GRACE_SECONDS = 2.0
 """How long work waits for the rest of the slots when the first one has come."""
-_NONE_SECONDS = 2.0
+_NONE_SECONDS = 1.0
 """How long no slot may come before the host is asked whether one can."""
 
 
@@ -90,6 +90,9 @@ class Host(Protocol):
     @property
     def why_late(self) -> str:
         """Why slots may not come, and what to do."""
+
+    def room(self) -> int:
+        """Return how many slots there is room for at this moment, or might be."""
 
     def found(self, slots: Collection[int]) -> None:
         """Record that only these slots have come. They are where the host runs them."""
@@ -153,7 +156,7 @@ class SlotSessions(StageRunner):
         self._job: Job | None = None
         self._jobs = 0
         self._began = 0.0
-        """When the present job was started, by the monotonic clock."""
+        """When the newest job was started, by the monotonic clock."""
         self._cpu_seconds = 0.0
         self._is_given_up = False
         self._following = Following({}, self.slots, host.copied)
@@ -362,14 +365,14 @@ class SlotSessions(StageRunner):
             if time.monotonic() - since > patience:
                 come = f"{self._come.count} of {self.slots} slots came within {patience:g} s"
                 raise LinkLostError(f"{come}: {self._host.why_late}")
-            if self._come.first is None and self._jobs == 1 and time.monotonic() - since > _NONE_SECONDS:
+            if self._come.first is None and self._jobs == 1 and time.monotonic() - self._began > _NONE_SECONDS:
                 self._check_room()
 
     def _may_begin(self) -> bool:
         come = self._come
         if come.first is None:
             return False
-        if come.count < self.slots and not self._has_waited_enough(come.first):
+        if come.count < min(self.slots, self._host.room()) and not self._has_waited_enough(come.first):
             return False
         come.seat()
         return come.ready == set(come.links)

@@ -73,6 +73,10 @@ class ConnectHost:
     def found(self, slots: Collection[int]) -> None:
         """Where slots are is known from themselves."""
 
+    def room(self) -> int:
+        """Return that all slots may have room."""
+        return self.slots
+
     def coming(self) -> int:
         """Return that it is not known how many are."""
         return 0

@@ -13,7 +13,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from penstock.engine.shipping.shipping import loads
@@ -85,7 +85,7 @@ class SparkHost:
 
     def _what_there_is(self) -> str:
         """Return what Spark can run, in numbers."""
-        conf, room = self._context.getConf(), private.tasks_at_once(self._context)
+        conf, room = self._context.getConf(), self.room()
         where = "this machine" if is_local(self._context) else f"{len(live_executors(self._context))} executors"
         cpus = conf.get("spark.task.cpus", "1")
         return f"Spark runs {room} tasks at once on {where} (spark.task.cpus is {cpus})"
@@ -93,10 +93,9 @@ class SparkHost:
     def why_none(self) -> str:
         if self._comes_with_tasks or self.coming():
             return ""
-        tracker = self._context.statusTracker()
-        others = [job for job in tracker.getActiveJobsIds() if job not in tracker.getJobIdsForGroup(self.group)]
-        room = private.tasks_at_once(self._context)
-        if room and others:
+        room = self.room()
+        others = set(self._context.statusTracker().getActiveJobsIds()) - set(self._jobs())
+        if room and len(private.running_tasks(self._context, others)) >= room:
             jobs = "another job has" if len(others) == 1 else f"{len(others)} other jobs have"
             return (
                 f"{self._what_there_is()}, and {jobs} all of them. End other work, give the session more cores, or "
@@ -109,16 +108,24 @@ class SparkHost:
             )
         return ""
 
+    def room(self) -> int:
+        return private.tasks_at_once(self._context)
+
     def coming(self) -> int:
-        return len(private.running_tasks(self._context, self.group))
+        return len(private.running_tasks(self._context, self._jobs()))
 
     def found(self, slots: Collection[int]) -> None:
         if is_local(self._context):
             return
-        tasks, reachable = private.running_tasks(self._context, self.group), self._reachable_executors()
-        there = {slot: Executor(*tasks[slot]) for slot in slots if slot in tasks}
-        homes = self.homes | {slot: one for slot, one in there.items() if one in reachable}  # or they would move on
+        tasks, reachable = private.running_tasks(self._context, self._jobs()), self._reachable_executors()
+        there = {slot: one for slot, *place in tasks if (one := Executor(*place)) in reachable}  # or they would move on
+        homes = self.homes | there
         self._placement.found({slot: homes[slot] for slot in slots if slot in homes})
+
+    def _jobs(self) -> Sequence[int]:
+        """Return the numbers of its jobs in Spark."""
+        jobs: Sequence[int] = self._context.statusTracker().getJobIdsForGroup(self.group)
+        return jobs
 
     @property
     def group(self) -> str:
@@ -172,7 +179,7 @@ class SparkHost:
     def start(self, run: str, number: int, address: Address, seconds: float, on_end: Callable[[], None]) -> SlotsJob:
         self._looked = time.monotonic()
         self._placement.settle(self._executors_to_be())
-        if self._is_first and not self._comes_with_tasks and private.tasks_at_once(self._context) == 1:
+        if self._is_first and not self._comes_with_tasks and self.room() == 1:
             _log.warning(
                 "application %r: Spark runs 1 task at once, and the program's slot keeps it: until the program stops, "
                 "no other job of this session runs. Give the session another core, such as local[2]",
@@ -190,7 +197,7 @@ class SparkHost:
             by_home.setdefault(home, []).append(slot)
         live = live_executors(self._context)
         is_avoided = live != self._reachable_executors()
-        room = self.slots if is_avoided else private.tasks_at_once(self._context) // max(len(live), 1)
+        room = self.slots if is_avoided else self.room() // max(len(live), 1)
         for home, slots in by_home.items():
             _log.info("application %r: %d slots at %s", self._application_id, len(slots), home)
         return {slot: f"executor_{home.host}_{home.id}" for home, slots in by_home.items() for slot in slots[:room]}
@@ -217,7 +224,7 @@ class SparkHost:
 
     def _has_room(self, live: list[Executor]) -> bool:
         """Return whether these executors have a core for every slot."""
-        return bool(live) and private.tasks_at_once(self._context) >= self.slots
+        return bool(live) and self.room() >= self.slots
 
     def close(self) -> None:
         if is_alive(self._context):

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from socketserver import BaseServer
 from typing import Any
 
@@ -94,20 +94,18 @@ def tasks_at_once(context: Any) -> int:
     return int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))
 
 
-def running_tasks(context: Any, group: str) -> dict[int, tuple[str, str]]:
-    """The executor and the host of each task of a job group that runs at this moment, by the task's number in its
-    stage. Spark's status store lags behind while nothing happens."""
+def running_tasks(context: Any, jobs: Iterable[int]) -> list[tuple[int, str, str]]:
+    """The tasks of jobs that run at this moment: the number of each in its stage, its executor and its host. Spark's
+    status store lags behind while nothing happens."""
     tracker, scheduler = context.statusTracker(), scala_context(context).taskScheduler()
-    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
-    stages = [stage for job in jobs if job is not None for stage in job.stageIds]
+    stages = [stage for job in map(tracker.getJobInfo, jobs) if job is not None for stage in job.stageIds]
     sets = [scheduler.taskSetManagerForAttempt(stage, 0) for stage in stages]
-    found = {}
-    for tasks in (one.get() for one in sets if one.isDefined()):
-        infos = tasks.taskInfos().valuesIterator()
+    found = []
+    for infos in (one.get().taskInfos().valuesIterator() for one in sets if one.isDefined()):
         while infos.hasNext():
             task = infos.next()
             if task.running():
-                found[int(task.index())] = str(task.executorId()), str(task.host())
+                found.append((int(task.index()), str(task.executorId()), str(task.host())))
     return found
 
 
