@@ -126,24 +126,24 @@ def test_two_programs_share_a_session_and_the_second_gets_the_rest_when_the_firs
 
 def test_slots_that_wait_go_to_a_machine_that_comes_while_the_others_work_on(tmp_path: Path):
     fill("t")
-    with StandaloneCluster(tmp_path / "cluster", workers=1) as cluster:
-        with (
-            session(cluster.url, driver_host=cluster.host) as spark,
-            counting("t").start("wide", spark=spark, slots=2, checkpoint=tmp_path / "checkpoint") as streams,
-        ):
+    with (
+        StandaloneCluster(tmp_path / "cluster", workers=1) as cluster,
+        session(cluster.url, driver_host=cluster.host) as spark,
+        counting("t").start("wide", spark=spark, slots=2, checkpoint=tmp_path / "checkpoint") as streams,
+    ):
+        streams.process_all_available()
+        assert slots_of(streams) == (1, 2)
+        cluster.add_worker(1)
+
+        def are_both_there() -> bool:
+            fill("t", "a")
             streams.process_all_available()
-            assert slots_of(streams) == (1, 2)
-            cluster.add_worker(1)
+            return slots_of(streams) == (2, 2)
 
-            def are_both_there() -> bool:
-                fill("t", "a")
-                streams.process_all_available()
-                return slots_of(streams) == (2, 2)
-
-            until(are_both_there)
-            assert {slot.host for slot in streams.slots()} == {"127.0.0.2", "127.0.0.3"}
-            jobs = spark.sparkContext.statusTracker().getJobIdsForGroup("penstock-wide")
-            assert len(jobs) == 1, "no job was started again"
+        until(are_both_there)
+        assert {slot.host for slot in streams.slots()} == {"127.0.0.2", "127.0.0.3"}
+        jobs = spark.sparkContext.statusTracker().getJobIdsForGroup("penstock-wide")
+        assert len(jobs) == 1, "no job was started again"
 
 
 def count_in_vain(rdd: Any) -> None:

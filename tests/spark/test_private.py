@@ -185,19 +185,14 @@ def test_numbers_become_the_eight_bytes_of_kafka(spark: SparkSession):
     ]
 
 
-def test_an_rdd_of_scala_is_read_as_the_values_that_were_pickled(spark: SparkSession):
-    context = spark.sparkContext
-    jvm = private.jvm_of(context)
-    data = jvm.java.util.ArrayList()
-    data.add(private.pickled(("a", 7)))
-    tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("[B"))
-    rows = jvm.org.apache.spark.api.python.PythonUtils.toSeq(data)
-    assert private.rdd_of(private.scala_context(context).parallelize(rows, 1, tag), context).collect() == [("a", 7)]
+def test_an_rdd_holds_a_value_and_has_a_preferred_executor(spark: SparkSession):
+    rdd = private.located(spark.sparkContext, ("a", 7), "executor_here_1")
+    assert rdd.collect() == [("a", 7)]
+    scala = rdd._jrdd.rdd()
+    assert scala.preferredLocations(scala.partitions()[0]).mkString() == "executor_here_1"
 
 
-def test_the_workers_of_an_rdd_get_the_environment_of_the_moment_that_it_was_fixed_at(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_workers_of_an_rdd_get_the_environment_in_which_it_was_fixed(spark: SparkSession):
     context = spark.sparkContext
 
     def told(_: int) -> str | None:
@@ -205,11 +200,12 @@ def test_the_workers_of_an_rdd_get_the_environment_of_the_moment_that_it_was_fix
 
         return os.environ.get("PENSTOCK_TOLD")
 
-    monkeypatch.setitem(context.environment, "PENSTOCK_TOLD", "then")
-    rdd = context.parallelize([1], 1).map(told)
-    private.fix_environment(rdd)
-    monkeypatch.setitem(context.environment, "PENSTOCK_TOLD", "now")
-    assert rdd.collect() == ["then"]
+    before = dict(context.environment)
+    with private.worker_environment(context, {"PENSTOCK_TOLD": "then"}) as fixed:
+        rdd = fixed(context.parallelize([1], 1).map(told))
+    assert context.environment == before
+    with private.worker_environment(context, {"PENSTOCK_TOLD": "now"}):
+        assert rdd.collect() == ["then"]
 
 
 def test_workers_run_with_the_python_that_is_chosen(spark: SparkSession, monkeypatch: pytest.MonkeyPatch):

@@ -8,7 +8,7 @@ import signal
 import struct
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from penstock.engine.shipping.shipping import dumps, loads
 from penstock.engine.slots import links
 from penstock.engine.slots.links import Address
 from penstock.engine.slots.placement import Executor
+from penstock.engine.slots.sessions import Host
 from penstock.engine.slots.slot import EXECUTOR_STATE_DIR, Place, Program, serve, serve_anywhere
 from penstock.errors import SparkLostError
 
@@ -28,7 +29,7 @@ _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(["penstock", "penstock.engine.slots.slot", "penstock.engine.shipping.shipping"])
 
 
-class ForkedHost:
+class ForkedHost(Host):
     """Starts slots as forks of this process.
 
     Attributes:
@@ -77,9 +78,6 @@ class ForkedHost:
         if self.is_gone:
             raise SparkLostError("gone")
 
-    def avoid(self, slot: int) -> None:
-        """All are on this machine."""
-
     def leave(self, slot: int) -> bool:
         """Where a slot's disk is full it goes to the other machine, if that is not full, too."""
         left = self.machines[slot]
@@ -102,12 +100,6 @@ class ForkedHost:
         """Have a late slot of the present job come."""
         self.late.remove(slot)
         self.jobs[-1].come(slot)
-
-    def found(self, slots: Collection[int]) -> None:
-        """Their homes are the machines that they were given."""
-
-    def room(self) -> int:
-        return self.slots
 
     def coming(self) -> int:
         return len(self.jobs[-1].slots)

@@ -14,6 +14,7 @@ import logging
 import os
 import secrets
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol
 
@@ -79,7 +80,7 @@ class Job(Protocol):
 
 
 class Host(Protocol):
-    """Starts the processes of slots, and replaces them: Spark."""
+    """Starts the processes of slots, and replaces them: Spark. By default all that it knows is one machine."""
 
     bind: str
     """The address of this machine at which slots can reach it."""
@@ -88,49 +89,63 @@ class Host(Protocol):
     slots: int
 
     @property
+    @abstractmethod
     def why_late(self) -> str:
         """Why slots may not come, and what to do."""
 
     def room(self) -> int:
         """Return how many slots there is room for at this moment, or might be."""
+        return self.slots
 
     def found(self, slots: Collection[int]) -> None:
         """Record that only these slots have come. They are where the host runs them."""
+        return
 
     def coming(self) -> int:
         """Return how many slots have been started, whether they have come or not, as far as that is known."""
+        return 0
 
     def why_none(self) -> str:
         """Return why no slot can come, and what to do; "" if one may still come."""
+        return ""
 
     @property
     def homes(self) -> Mapping[int, Executor]:
         """The executor of each slot that has one; empty if all are on this machine."""
+        return {}
 
     @property
     def followers(self) -> Mapping[int, int]:
         """For each slot, the slot on another machine that follows it."""
+        return {}
 
     def copied(self, slot: int) -> None:
         """Record that the slot's follower has a copy of its state."""
+        return
 
     def avoid(self, slot: int) -> None:
         """Avoid the machine of a slot that was silent for too long, for a while."""
+        return
 
     def leave(self, slot: int) -> bool:
         """Avoid the machine of a slot, whose disk is full, for a while. Return whether there is another machine."""
+        return False
 
     def check(self) -> None:
         """Raise ``SparkLostError`` when Spark is lost."""
+        return
 
     def has_moved(self) -> bool:
         """Return whether slots should move to other executors."""
+        return False
 
+    @abstractmethod
     def start(self, run: str, number: int, address: Address, seconds: float, on_end: Callable[[], None]) -> Job:
         """Start a job of a run; ``on_end`` is called from another thread when it has ended."""
 
     def close(self) -> None:
         """Release the resources it keeps for slots."""
+        return
 
 
 class SlotSessions(StageRunner):

@@ -20,6 +20,7 @@ from penstock.engine.shipping.shipping import loads
 from penstock.engine.slots.environment import ENVIRONMENT
 from penstock.engine.slots.links import Address
 from penstock.engine.slots.placement import Executor, Placement
+from penstock.engine.slots.sessions import Host
 from penstock.engine.slots.slot import Place, Program, serve
 from penstock.engine.spark import private
 from penstock.errors import SparkLostError
@@ -47,7 +48,7 @@ _LOCALHOST = "127.0.0.1"
 """Where slots find a driver that is the only machine, whatever names it has."""
 
 
-class SparkHost:
+class SparkHost(Host):
     """Starts the application's slots on Spark.
 
     Args:
@@ -157,12 +158,7 @@ class SparkHost:
         return any(executor.host != host for executor in live)
 
     def check(self) -> None:
-        if not is_alive(self._context):
-            raise SparkLostError(
-                f"application {self._application_id!r} stopped because Spark is gone: its JVM was killed, ran out of "
-                "memory, or its session was stopped. Everything committed is safe; start again, and the application "
-                "continues where it was"
-            )
+        check_alive(self._context, self._application_id)
 
     def has_moved(self) -> bool:
         """Return whether executors have changed so that slots should move."""
@@ -186,9 +182,9 @@ class SparkHost:
                 self._application_id,
             )
         self._is_first = False
-        graph = SlotGraph(self._context, self.group, self._about, self._seats(), self.slots)
-        is_cluster = not is_local(self._context)
-        return SlotsJob(graph.of(_serving(run, number, address, self._program, seconds, is_cluster)), number, on_end)
+        body = _serving(run, number, address, self._program, seconds, not is_local(self._context))
+        graph = SlotGraph(self._context, self.group, self._about, self._seats(), self.slots, body)
+        return SlotsJob(graph, number, on_end)
 
     def _seats(self) -> dict[int, str]:
         """Return where Spark is to start the slots for which there is room. The others start wherever room comes."""
@@ -236,21 +232,15 @@ class SlotGraph:
 
     Args:
         homes: the executors at which some of them are located.
+        body: the function of each partition, given the slot's number; it returns why the slot did nothing.
     """
 
-    def __init__(self, context: Any, group: str, about: str, homes: Mapping[int, str], slots: int):
-        self._context = context
-        self._group = group
-        self._about = about
-        self._homes = homes
-        self._slots = slots
+    def __init__(
+        self, context: Any, group: str, about: str, homes: Mapping[int, str], slots: int, body: Callable[..., list[str]]
+    ):
+        self._context, self._group, self._about, self._homes = context, group, about, homes
         self._pool = context.getLocalProperty(_POOL)  # of the user's thread
-        self._rdd: Any = None
-
-    def of(self, body: Callable[[int], str]) -> SlotGraph:
-        """Set the function that each slot runs, called with its number; it returns why it did nothing."""
-        self._rdd = self._context.union([self._slot(slot, body) for slot in range(self._slots)])
-        return self
+        self._rdd = context.union([self._slot(slot, body) for slot in range(slots)])
 
     def run(self) -> list[str]:
         """Run the job, until all slots have ended or one has failed. Return why slots did nothing. Raise Spark's
@@ -265,64 +255,27 @@ class SlotGraph:
         """Cancel the running job, even if slots do not end."""
         self._context.cancelJobGroup(self._group)
 
-    def _slot(self, slot: int, body: Callable[[int], str]) -> Any:
+    def _slot(self, slot: int, body: Callable[..., list[str]]) -> Any:
         """Return the RDD of one slot."""
-        context = self._context
-        own = {**ENVIRONMENT, "PENSTOCK_SLOT": f"slot-{slot}"}
-        before = {name: context.environment.get(name) for name in own}
-        context.environment.update(own)
-        try:
-            rdd = self._located(slot).mapPartitions(_slot_body(body))
-            private.fix_environment(rdd)
-            return rdd
-        finally:
-            for name, value in before.items():
-                if value is None:
-                    context.environment.pop(name)
-                else:
-                    context.environment[name] = value
-
-    def _located(self, slot: int) -> Any:
-        """Return an RDD of one partition that holds the slot's number, at the slot's executor if it has one."""
-        context = self._context
-        home = self._homes.get(slot)
-        if home is None:
-            return context.parallelize([slot], 1)
-        jvm = private.jvm_of(context)
-        places = jvm.java.util.ArrayList()
-        places.add(home)
-        data = private.pickled(slot)
-        scala_places = jvm.org.apache.spark.api.python.PythonUtils.toSeq(places)
-        pair = jvm.scala.Tuple2(data, scala_places)
-        pairs = jvm.java.util.ArrayList()
-        pairs.add(pair)
-        tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("[B"))
-        rdd = private.scala_context(context).makeRDD(jvm.org.apache.spark.api.python.PythonUtils.toSeq(pairs), tag)
-        return private.rdd_of(rdd, context)
-
-
-def _slot_body(body: Callable[[int], str]) -> Any:
-    """Return the function of a slot's RDD."""
-
-    def run(numbers: Iterator[int]) -> list[str]:
-        (slot,) = list(numbers)
-        failure = body(slot)
-        return [failure] if failure else []
-
-    return run
+        context, home = self._context, self._homes.get(slot)
+        with private.worker_environment(context, {**ENVIRONMENT, "PENSTOCK_SLOT": f"slot-{slot}"}) as fixed:
+            number = private.located(context, slot, home) if home else context.parallelize([slot], 1)
+            return fixed(number.mapPartitions(body))
 
 
 def _serving(
     run: str, job: int, address: Address, program: Any, seconds: float, is_cluster: bool
-) -> Callable[[int], str]:
+) -> Callable[..., list[str]]:
     """Return the function that a slot runs. It is sent with every job, so it holds only a reference to the program."""
 
     def given() -> Program:
         known: Program = loads(program.value)
         return known.on_executor() if is_cluster else known
 
-    def body(slot: int) -> str:
-        return serve(Place(run, job, slot), address, given, seconds)
+    def body(numbers: Iterator[int]) -> list[str]:
+        (slot,) = list(numbers)
+        failure = serve(Place(run, job, slot), address, given, seconds)
+        return [failure] if failure else []
 
     return body
 
@@ -392,6 +345,16 @@ def is_alive(context: Any) -> bool:
         return not private.scala_context(context).isStopped()
     except Exception:  # without a JVM, py4j raises many kinds of errors
         return False
+
+
+def check_alive(context: Any, application_id: str) -> None:
+    """Raise ``SparkLostError`` when Spark does not answer any more."""
+    if not is_alive(context):
+        raise SparkLostError(
+            f"application {application_id!r} stopped because Spark is gone: its JVM was killed, ran out of memory, or "
+            "its session was stopped. Everything committed is safe; start again, and the application continues where "
+            "it was"
+        )
 
 
 def is_local(context: Any) -> bool:

@@ -10,7 +10,8 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from socketserver import BaseServer
 from typing import Any
 
@@ -203,24 +204,36 @@ def _called(spark: Any, owner: str, method: str, kind: str, *columns: Any) -> An
     return Column(utils.column(call))
 
 
-def rdd_of(rdd: Any, context: Any) -> Any:
-    """An RDD of pickled values from one of Scala."""
+def located(context: Any, value: Any, executor: str) -> Any:
+    """An RDD of one partition that holds a value, and that Spark prefers to run at an executor."""
     from pyspark.rdd import RDD
     from pyspark.serializers import CPickleSerializer
 
-    return RDD(rdd.toJavaRDD(), context, CPickleSerializer())
+    jvm, serializer = jvm_of(context), CPickleSerializer()
+    listed = jvm.PythonUtils.toSeq
+    pair = jvm.scala.Tuple2(bytearray(serializer.dumps(value)), listed([executor]))
+    tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("[B"))
+    return RDD(scala_context(context).makeRDD(listed([pair]), tag).toJavaRDD(), context, serializer)
 
 
-def pickled(value: Any) -> bytearray:
-    """A value as ``rdd_of`` reads it."""
-    from pyspark.serializers import CPickleSerializer
+@contextmanager
+def worker_environment(context: Any, own: Mapping[str, str]) -> Iterator[Callable[[Any], Any]]:
+    """Have the Python workers of RDDs run with variables of their own, and so apart from all others. Yield the function
+    to which each RDD that is made here has to be given."""
 
-    return bytearray(CPickleSerializer().dumps(value))
+    def fixed(rdd: Any) -> Any:
+        rdd._jrdd  # noqa: B018 - PySpark reads the environment as it makes this
+        return rdd
 
-
-def fix_environment(rdd: Any) -> None:
-    """Have the Python workers of an RDD get the environment that its context has now."""
-    rdd._jrdd  # noqa: B018 - PySpark reads the environment as it makes this
+    environment = context.environment
+    before = dict(environment)
+    environment.update(own)
+    try:
+        yield fixed
+    finally:
+        for name in own:
+            environment.pop(name)
+        environment.update(before)
 
 
 def use_python(context: Any, python: str) -> None:
