@@ -187,7 +187,7 @@ class SparkHost(Host):
         return SlotsJob(graph, number, on_end)
 
     def _seats(self) -> dict[int, str]:
-        """Return where Spark is to start the slots for which there is room. The others start wherever room comes."""
+        """Return where Spark starts the slots for which there is room. The others start wherever room comes."""
         by_home: dict[Executor, list[int]] = {}
         for slot, home in self.homes.items():
             by_home.setdefault(home, []).append(slot)
@@ -348,7 +348,7 @@ def is_alive(context: Any) -> bool:
 
 
 def check_alive(context: Any, application_id: str) -> None:
-    """Raise ``SparkLostError`` when Spark does not answer any more."""
+    """Raise ``SparkLostError`` when Spark no longer answers."""
     if not is_alive(context):
         raise SparkLostError(
             f"application {application_id!r} stopped because Spark is gone: its JVM was killed, ran out of memory, or "
