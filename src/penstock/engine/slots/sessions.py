@@ -47,7 +47,7 @@ from penstock.engine.slots.links import (
 from penstock.engine.slots.placement import Executor
 from penstock.engine.slots.seating import shared_out
 from penstock.engine.task.live import StoreAnswer, StoreQuestion
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, PenstockError
 from penstock.faults import crash_point
 
 _log = logging.getLogger(__name__)
@@ -202,6 +202,11 @@ class SlotSessions(StageRunner):
             self._host.check()
             self.restores.suspend()
             raise LostWorkError(reason) from error
+        except PenstockError:
+            raise
+        except Exception:  # py4j raises many kinds of errors when Spark is lost
+            self._host.check()
+            raise
 
     def follow(self, application: str, manifest: Manifest, changed: Iterable[str]) -> None:
         """Let copies on other machines apply a commit, in which some tasks took part.

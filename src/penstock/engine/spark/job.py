@@ -193,7 +193,7 @@ class SparkHost(Host):
             by_home.setdefault(home, []).append(slot)
         live = live_executors(self._context)
         is_avoided = live != self._reachable_executors()
-        room = self.slots if is_avoided else self.room() // max(len(live), 1)
+        room = self.slots if is_avoided else -(-self.room() // max(len(live), 1))
         for home, slots in by_home.items():
             _log.info("application %r: %d slots at %s", self._application_id, len(slots), home)
         return {slot: f"executor_{home.host}_{home.id}" for home, slots in by_home.items() for slot in slots[:room]}
