@@ -8,7 +8,7 @@ import signal
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ class ForkedHost(Host):
 
     bind = name = "127.0.0.1"
     why_late = "they are late"
+    followers: Mapping[int, int] = {}
 
     def __init__(self, slots: int = 2):
         self.slots = slots
@@ -57,7 +58,6 @@ class ForkedHost(Host):
         """By slots the disk of the machine that they live on; none where they share the driver's."""
         self.left: list[Path] = []
         """The disks that were full."""
-        self.followers: dict[int, int] = {}
         self.copies: set[int] = set()
         """The slots whose copies have caught up."""
         self.jobs: list[ForkedJob] = []
