@@ -65,6 +65,7 @@ MEASUREMENTS: list[tuple[str, Callable[[Plan], Section]]] = [
     ("RESTORE", restore.measure),
     ("TRANSACTIONS", transactions.measure),
     ("START", starts.measure),
+    ("CONNECT", starts.measure_connect),
     ("WHOLE", starts.measure_whole),
     ("GET", reads.measure),
     ("SERVE", serve.measure),

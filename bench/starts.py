@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from bench import data
-from bench.measure import Sampler, run
+from bench.measure import Cost, Sampler, run
 from bench.plan import Plan
 from bench.report import Row, Section, at_most, median, spread
 from bench.running import running, wait_for
@@ -62,6 +62,39 @@ def measure(plan: Plan) -> Section:
     return Section("START: cold start", about, [figure.row() for figure in figures])
 
 
+def measure_connect(plan: Plan) -> Section:
+    """Starts in a session of Spark Connect beside those in a classic one, and a slot that is killed in each."""
+    source = data.fill_once(plan.penstock.log, "events", RECORDS)
+    kinds = ("classic", "connect")
+    said: dict[str, list[Mapping[str, float]]] = {kind: [] for kind in kinds}
+    for _ in range(plan.runs):
+        for kind in kinds:
+            said[kind].append(_session(plan, source, kind).said)
+            plan.say(f"{kind}: {said[kind][-1]}")
+
+    def more(name: str) -> list[float]:
+        return [there[name] - here[name] for here, there in zip(*said.values(), strict=True)]
+
+    rows = [
+        _Figure(f"{kind}, {what}", "s", limit, [one[name] for one in said[kind]]).row()
+        for name, what, limit in (
+            ("first", "the first program of a session", None),
+            ("start", "the next program of a session", None),
+            ("killed", "a slot is killed, until the next commit", 5),
+        )
+        for kind in kinds
+    ]
+    rows += [
+        _Figure("Connect - classic, the first program", "s", 1, more("first")).row(),
+        _Figure("Connect - classic, the next program", "s", 1, more("start")).row(),
+    ]
+    about = (
+        "Seconds from the start of a program to its first output, in a session that is there, and from the kill of one "
+        f"of two slots to the next output; {RECORDS} records wait each time."
+    )
+    return Section("CONNECT: sessions of Spark Connect and classic ones", about, rows)
+
+
 def measure_whole(plan: Plan) -> Section:
     """Many records by one program, from its start to its end."""
     count = plan.size(WHOLE_RECORDS)
@@ -94,5 +127,9 @@ def _first_output(
 
 def _in_a_session(plan: Plan, source: str) -> Sequence[float]:
     """Seconds of the start and the stop of a program that is not its session's first, and of the process's end."""
-    cost = run([sys.executable, "-m", "bench.in_session", source, str(plan.penstock.work)])
+    cost = _session(plan, source, "classic")
     return cost.said["start"], cost.said["stop"], time.monotonic() - cost.said["ended"]
+
+
+def _session(plan: Plan, source: str, kind: str) -> Cost:
+    return run([sys.executable, "-m", "bench.in_session", source, str(plan.penstock.work), kind])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, SparkLostError
 from penstock.log.produce import produce
 from support.forked_slots import ForkedHost, Nobody
 from support.slotted import KEYS, Application, expected, put
@@ -111,6 +111,19 @@ def test_where_no_slot_can_come_the_program_ends_with_the_reason(world: World, m
     application = started(world, {0, 1, 2, 3})
     put(world)
     with pytest.raises(ConfigError, match=r"^start: no slot has come for 0.1 s, and none can: there is no room"):
+        application.process()
+    application.close()
+
+
+def test_a_host_that_is_lost_while_it_is_asked_for_room_ends_the_program(world: World, monkeypatch: pytest.MonkeyPatch):
+    def room(host: ForkedHost) -> int:
+        host.is_gone = True
+        raise RuntimeError("no answer")
+
+    monkeypatch.setattr(ForkedHost, "room", room)
+    application = started(world, {1, 2, 3})
+    put(world)
+    with pytest.raises(SparkLostError, match="gone"):
         application.process()
     application.close()
 

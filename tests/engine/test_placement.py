@@ -26,7 +26,7 @@ def placed(slots: int, *ids: str) -> Placement:
 
 
 def ids(placement: Placement) -> str:
-    return "".join(home.id for home in placement.homes)
+    return "".join(home.id for home in placement.homes.values())
 
 
 def test_nothing_moves_while_nobody_comes_or_goes():
@@ -63,6 +63,18 @@ def test_only_so_many_move_at_a_time_to_an_executor_that_comes():
         placement.settle(executors("a", "b"))
         seen.append(ids(placement).count("b"))
     assert seen == [4, 8]
+
+
+def test_slots_that_wait_for_room_get_it_from_spark_and_nothing_is_moved_for_an_executor_that_comes():
+    placement = placed(4, "a")
+    placement.found(dict(zip([0, 2], executors("a", "a"), strict=True)))
+    assert placement.fits(executors("a", "b"))
+    assert not placement.fits(executors("b"))
+    placement.found(dict(zip([0, 2, 1], executors("a", "a", "b"), strict=True)))
+    assert placement.fits(executors("a", "b"))
+    placement.found(dict(zip([0, 2, 1, 3], executors("a", "a", "b", "c"), strict=True)))
+    assert ids(placement) == "abac"
+    assert placement.fits(executors("a", "b", "c"))
 
 
 def test_each_slot_is_followed_on_another_machine_and_none_where_there_is_only_one():
@@ -139,7 +151,7 @@ class Cluster:
         for machine in self.machines.values():
             if not machine.sleeps:
                 machine.owned.clear()  # it was told to let go
-        for slot, home in enumerate(self.placement.homes):
+        for slot, home in self.placement.homes.items():
             self.machines[home.id].owned[slot] = self.job
 
     def come(self) -> None:
@@ -172,17 +184,17 @@ def run(seed: int) -> None:
         could_stay = [slot for slot in slots if homes and homes[slot] in cluster.live]
         moved = [slot for slot in could_stay if after[slot] != homes[slot]]
         assert len(moved) <= placement.moves
-        loads = [homes.count(one) for one in live]
+        loads = [list(homes.values()).count(one) for one in live]
         if homes and set(cluster.live) == live and max(loads) - min(loads) <= 1:
             assert after == homes
         for slot, follower in placement.followers.items():
             assert after[slot].host != after[follower].host
             placement.copied(slot)
-        is_wide = len({home.host for home in after}) > 1
+        is_wide = len({home.host for home in after.values()}) > 1
         assert len(placement.followers) == (placement.slots if placement.copies and is_wide else 0)
     for _ in range(placement.slots // placement.moves + 1):  # then nobody comes or goes
         placement.settle(cluster.live)
-    loads = [placement.homes.count(one) for one in cluster.live]
+    loads = [list(placement.homes.values()).count(one) for one in cluster.live]
     assert max(loads) - min(loads) <= 1
     assert placement.fits(cluster.live)
 

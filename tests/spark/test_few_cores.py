@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from penstock import StreamsBuilder, consume, produce
 from penstock.errors import ConfigError
 from support.spark_classes import QUICK_JVM
+from support.standalone import StandaloneCluster
 
 pytestmark = pytest.mark.slow
 
@@ -123,6 +124,28 @@ def test_two_programs_share_a_session_and_the_second_gets_the_rest_when_the_firs
     assert totals("u")[: rounds + 1] == [("a", n) for n in range(1, rounds + 1)] + [("b", 1)]
 
 
+def test_slots_that_wait_go_to_a_machine_that_comes_while_the_others_work_on(tmp_path: Path):
+    fill("t")
+    with (
+        StandaloneCluster(tmp_path / "cluster", workers=1) as cluster,
+        session(cluster.url, driver_host=cluster.host) as spark,
+        counting("t").start("wide", spark=spark, slots=2, checkpoint=tmp_path / "checkpoint") as streams,
+    ):
+        streams.process_all_available()
+        assert slots_of(streams) == (1, 2)
+        cluster.add_worker(1)
+
+        def are_both_there() -> bool:
+            fill("t", "a")
+            streams.process_all_available()
+            return slots_of(streams) == (2, 2)
+
+        until(are_both_there)
+        assert {slot.host for slot in streams.slots()} == {"127.0.0.2", "127.0.0.3"}
+        jobs = spark.sparkContext.statusTracker().getJobIdsForGroup("penstock-wide")
+        assert len(jobs) == 1, "no job was started again"
+
+
 def count_in_vain(rdd: Any) -> None:
     with pytest.raises(Py4JError):
         rdd.count()
@@ -142,7 +165,7 @@ def test_a_program_for_which_others_leave_no_core_ends_with_the_numbers():
         spark.sparkContext.cancelAllJobs()
         others.join()
     assert str(caught.value) == (
-        "start: no slot has come for 2 s, and none can: Spark runs 2 tasks at once on this machine (spark.task.cpus is "
+        "start: no slot has come for 1 s, and none can: Spark runs 2 tasks at once on this machine (spark.task.cpus is "
         "1), and another job has all of them. End other work, give the session more cores, or start programs that "
         "share a session with slots= so that all fit"
     )

@@ -119,9 +119,10 @@ def test_the_scala_side_of_contexts_and_sessions_answers(spark: SparkSession):
     assert private.scala_session_state(spark).newHadoopConf() is not None
 
 
-def test_it_is_known_how_many_tasks_can_run_and_how_many_of_a_job_group_do(spark: SparkSession, tmp_path: Path):
+def test_it_is_known_how_many_tasks_can_run_and_where_those_of_a_job_do(spark: SparkSession, tmp_path: Path):
     context = spark.sparkContext
-    assert (private.tasks_at_once(context), private.running_tasks(context, "some")) == (4, 0)
+    tracker = context.statusTracker()
+    assert (private.tasks_at_once(context), private.running_tasks(context, [])) == (4, [])
     ends = str(tmp_path / "ends")
 
     def wait_for(file: str) -> None:  # in the workers, which have no tests
@@ -135,12 +136,12 @@ def test_it_is_known_how_many_tasks_can_run_and_how_many_of_a_job_group_do(spark
     job = threading.Thread(target=run)
     job.start()
     deadline = time.monotonic() + 60
-    while private.running_tasks(context, "some") < 3:
+    while len(tasks := private.running_tasks(context, tracker.getJobIdsForGroup("some"))) < 3:
         assert time.monotonic() < deadline
-    assert private.running_tasks(context, "other") == 0
+    assert sorted((task, executor) for task, executor, _ in tasks) == [(task, "driver") for task in range(3)]
     Path(ends).touch()
     job.join()
-    assert private.running_tasks(context, "some") == 0
+    assert private.running_tasks(context, tracker.getJobIdsForGroup("some")) == []
 
 
 def test_accumulators_are_in_the_metrics_of_spark(spark: SparkSession):
@@ -184,19 +185,14 @@ def test_numbers_become_the_eight_bytes_of_kafka(spark: SparkSession):
     ]
 
 
-def test_an_rdd_of_scala_is_read_as_the_values_that_were_pickled(spark: SparkSession):
-    context = spark.sparkContext
-    jvm = private.jvm_of(context)
-    data = jvm.java.util.ArrayList()
-    data.add(private.pickled(("a", 7)))
-    tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("[B"))
-    rows = jvm.org.apache.spark.api.python.PythonUtils.toSeq(data)
-    assert private.rdd_of(private.scala_context(context).parallelize(rows, 1, tag), context).collect() == [("a", 7)]
+def test_an_rdd_holds_a_value_and_has_a_preferred_executor(spark: SparkSession):
+    rdd = private.located(spark.sparkContext, ("a", 7), "executor_here_1")
+    assert rdd.collect() == [("a", 7)]
+    scala = rdd._jrdd.rdd()
+    assert scala.preferredLocations(scala.partitions()[0]).mkString() == "executor_here_1"
 
 
-def test_the_workers_of_an_rdd_get_the_environment_of_the_moment_that_it_was_fixed_at(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_workers_of_an_rdd_get_the_environment_in_which_it_was_fixed(spark: SparkSession):
     context = spark.sparkContext
 
     def told(_: int) -> str | None:
@@ -204,11 +200,12 @@ def test_the_workers_of_an_rdd_get_the_environment_of_the_moment_that_it_was_fix
 
         return os.environ.get("PENSTOCK_TOLD")
 
-    monkeypatch.setitem(context.environment, "PENSTOCK_TOLD", "then")
-    rdd = context.parallelize([1], 1).map(told)
-    private.fix_environment(rdd)
-    monkeypatch.setitem(context.environment, "PENSTOCK_TOLD", "now")
-    assert rdd.collect() == ["then"]
+    before = dict(context.environment)
+    with private.worker_environment(context, {"PENSTOCK_TOLD": "then"}) as fixed:
+        rdd = fixed(context.parallelize([1], 1).map(told))
+    assert context.environment == before
+    with private.worker_environment(context, {"PENSTOCK_TOLD": "now"}):
+        assert rdd.collect() == ["then"]
 
 
 def test_workers_run_with_the_python_that_is_chosen(spark: SparkSession, monkeypatch: pytest.MonkeyPatch):

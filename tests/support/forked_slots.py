@@ -8,7 +8,7 @@ import signal
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from penstock.engine.shipping.shipping import dumps, loads
 from penstock.engine.slots import links
 from penstock.engine.slots.links import Address
 from penstock.engine.slots.placement import Executor
+from penstock.engine.slots.sessions import Host
 from penstock.engine.slots.slot import EXECUTOR_STATE_DIR, Place, Program, serve, serve_anywhere
 from penstock.errors import SparkLostError
 
@@ -28,7 +29,7 @@ _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(["penstock", "penstock.engine.slots.slot", "penstock.engine.shipping.shipping"])
 
 
-class ForkedHost:
+class ForkedHost(Host):
     """Starts slots as forks of this process.
 
     Attributes:
@@ -42,6 +43,7 @@ class ForkedHost:
 
     bind = name = "127.0.0.1"
     why_late = "they are late"
+    followers: Mapping[int, int] = {}
 
     def __init__(self, slots: int = 2):
         self.slots = slots
@@ -56,15 +58,14 @@ class ForkedHost:
         """By slots the disk of the machine that they live on; none where they share the driver's."""
         self.left: list[Path] = []
         """The disks that were full."""
-        self.followers: dict[int, int] = {}
         self.copies: set[int] = set()
         """The slots whose copies have caught up."""
         self.jobs: list[ForkedJob] = []
         self.packed = b""
 
     @property
-    def homes(self) -> list[Executor]:
-        return [Executor(str(slot), self.machines[slot].name) for slot in sorted(self.machines)]
+    def homes(self) -> dict[int, Executor]:
+        return {slot: Executor(str(slot), disk.name) for slot, disk in self.machines.items()}
 
     def copied(self, slot: int) -> None:
         self.copies.add(slot)
@@ -76,9 +77,6 @@ class ForkedHost:
     def check(self) -> None:
         if self.is_gone:
             raise SparkLostError("gone")
-
-    def avoid(self, slot: int) -> None:
-        """All are on this machine."""
 
     def leave(self, slot: int) -> bool:
         """Where a slot's disk is full it goes to the other machine, if that is not full, too."""

@@ -15,8 +15,7 @@ from penstock.engine.micro_batches.task import serve
 from penstock.engine.shared.runner import LostWorkError
 from penstock.engine.slots.environment import ENVIRONMENT
 from penstock.engine.spark import private
-from penstock.engine.spark.job import first_lines, is_alive
-from penstock.errors import SparkLostError
+from penstock.engine.spark.job import check_alive, first_lines
 
 _LOOK_SECONDS = 10.0
 """How often to look whether Spark is there, during a job and between jobs. Spark's own client tries for minutes."""
@@ -69,29 +68,15 @@ class ClassicJobs:
         """Return the RDD of the answers. Its Python processes have variables as slots have them, so they are others
         than those of the user's functions.
         """
-        environment = self._context.environment
-        before = dict(environment)
-        environment.update(_ENVIRONMENT)
-        try:
-            rdd = self._context.parallelize(orders, len(orders)).mapPartitions(answers)
-            private.fix_environment(rdd)
-            return rdd
-        finally:
-            for name in _ENVIRONMENT:
-                environment.pop(name)
-            environment.update(before)
+        with private.worker_environment(self._context, _ENVIRONMENT) as fixed:
+            return fixed(self._context.parallelize(orders, len(orders)).mapPartitions(answers))
 
     def cancel(self) -> None:
         with suppress(Exception):  # Spark is gone, and the job with it
             self._context.cancelJobGroup(self._group)
 
     def check(self) -> None:
-        if not is_alive(self._context):
-            raise SparkLostError(
-                f"application {self._application_id!r} stopped because Spark is gone: its JVM was killed, ran out of "
-                "memory, or its session was stopped. Everything committed is safe; start again, and the application "
-                "continues where it was"
-            )
+        check_alive(self._context, self._application_id)
 
     def close(self) -> None:
         with suppress(Exception):  # Spark is gone

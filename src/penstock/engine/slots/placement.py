@@ -5,6 +5,8 @@ When an executor is gone, its slots go to where their state is: to the executor 
 on the same machine, whose disk has it. Without such an executor they go to the one with the fewest slots. When
 executors come, slots move to them until loads differ by at most one, but only so many at a time.
 
+While some slots have no room yet, nothing is evened out: Spark starts them on executors that come.
+
 With copies, each slot has another slot on another machine that follows it, and whose disk is as good as its own.
 """
 
@@ -38,15 +40,15 @@ class Placement:
     >>> placement.fits([one]), placement.fits([one, two])
     (True, False)
     >>> placement.settle([one, two])
-    >>> [home.id for home in placement.homes]
+    >>> [home.id for home in placement.homes.values()]
     ['1', '1', '1', '2']
     >>> placement.settle([one, two])
-    >>> [home.id for home in placement.homes]
+    >>> [home.id for home in placement.homes.values()]
     ['1', '1', '2', '2']
     >>> placement.settle([two])
     >>> placement.settle([one, two])
     >>> placement.settle([one, two])
-    >>> [home.id for home in placement.homes]  # back to where they were
+    >>> [home.id for home in placement.homes.values()]  # back to where they were
     ['1', '1', '2', '2']
 
     Args:
@@ -69,19 +71,25 @@ class Placement:
         self._settled = 0
 
     @property
-    def homes(self) -> list[Executor]:
-        """The executor of each slot, by slot number; empty before the first executors."""
-        return [self._homes[slot] for slot in sorted(self._homes)]
+    def homes(self) -> dict[int, Executor]:
+        """The executor of each slot; empty before the first executors, and without slots that wait for room."""
+        return self._homes
 
     def fits(self, live: Sequence[Executor]) -> bool:
         """Return whether every slot may stay where it is, with these executors."""
+        if 0 < len(self._homes) < self.slots:
+            return set(self._homes.values()) <= set(live)
         return self._after(live) == self._homes
 
     def settle(self, live: Sequence[Executor]) -> None:
         """Place all slots on these executors. At most a few slots that could stay are moved; without executors none is
         placed.
         """
-        self._homes = self._after(live)
+        self.found(self._after(live))
+
+    def found(self, homes: dict[int, Executor]) -> None:
+        """Record where slots are. The others wait for room."""
+        self._homes = dict(sorted(homes.items()))
         self._settled += 1
         for slot, home in self._homes.items():
             self._remember(slot, home.host, self._settled)
@@ -104,7 +112,7 @@ class Placement:
         """
         follows: Counter[int] = Counter()
         found = {}
-        for slot, home in sorted(self._homes.items()):
+        for slot, home in self._homes.items():
             others = [other for other, there in self._homes.items() if there.host != home.host]
             free = [other for other in others if follows[other] < _FOLLOWED] or others
             if free:

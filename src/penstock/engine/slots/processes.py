@@ -10,12 +10,12 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from penstock.engine.slots.forked import ForkServer, SlotProcess
 from penstock.engine.slots.links import Address
-from penstock.engine.slots.placement import Executor
 from penstock.engine.slots.process import Start
+from penstock.engine.slots.sessions import Host
 
 _LOCALHOST = "127.0.0.1"
 _CLOSE_SECONDS = 2.0
@@ -78,7 +78,7 @@ def _print(read: int) -> None:
             sys.stderr.flush()
 
 
-class ProcessHost:
+class ProcessHost(Host):
     """Starts the application's slots in processes of this machine.
 
     Args:
@@ -95,42 +95,13 @@ class ProcessHost:
         self._program = program
         self._imports = imports
 
-    @property
-    def homes(self) -> list[Executor]:
-        return []
-
-    @property
-    def followers(self) -> Mapping[int, int]:
-        return {}
-
-    def copied(self, slot: int) -> None:
-        """There are no copies."""
-
-    def avoid(self, slot: int) -> None:
-        """There is no other machine."""
-
-    def leave(self, slot: int) -> bool:
-        return False
-
-    def check(self) -> None:
-        """This machine is there."""
-
-    def has_moved(self) -> bool:
-        return False
-
     def coming(self) -> int:
         return self.slots
-
-    def why_none(self) -> str:
-        return ""
 
     def start(self, run: str, number: int, address: Address, seconds: float, on_end: Callable[[], None]) -> ProcessJob:
         processes = self._processes.at_least(self.slots, self._imports)
         starts = [Start(run, number, one.slot, *address, seconds) for one in processes]
         return ProcessJob(processes, starts, self._program, on_end)
-
-    def close(self) -> None:
-        """The processes belong to the engine."""
 
 
 class ProcessJob:

@@ -1,7 +1,7 @@
 """Slots as sessions: one long job hosts them, orders and answers travel over a separate connection.
 
-Work begins when all slots have come, or after ``_GRACE_SECONDS`` with some of them. They share the tasks of the
-others until these come, between two commits.
+Work begins when all slots for which there is room have come, or after ``_GRACE_SECONDS`` with some of them. They share
+the tasks of the others until these come, between two commits.
 
 A slot that dies, stalls or sends nonsense is a lost attempt: all slots are abandoned, and the next attempt uses the
 slots of a new job. Surviving processes come back with their databases open; for the others the host starts new
@@ -14,7 +14,8 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -46,7 +47,7 @@ from penstock.engine.slots.links import (
 from penstock.engine.slots.placement import Executor
 from penstock.engine.slots.seating import shared_out
 from penstock.engine.task.live import StoreAnswer, StoreQuestion
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, PenstockError
 from penstock.faults import crash_point
 
 _log = logging.getLogger(__name__)
@@ -59,7 +60,7 @@ _COME_SECONDS = 60.0
 """How long slots may take to start, at least: on a busy machine Python itself takes seconds."""
 _GRACE_SECONDS = 2.0
 """How long work waits for the rest of the slots when the first one has come."""
-_NONE_SECONDS = 2.0
+_NONE_SECONDS = 1.0
 """How long no slot may come before the host is asked whether one can."""
 
 
@@ -79,7 +80,7 @@ class Job(Protocol):
 
 
 class Host(Protocol):
-    """Starts the processes of slots, and replaces them: Spark."""
+    """Starts the processes of slots, and replaces them: Spark. By default all that it knows is one machine."""
 
     bind: str
     """The address of this machine at which slots can reach it."""
@@ -88,43 +89,63 @@ class Host(Protocol):
     slots: int
 
     @property
+    @abstractmethod
     def why_late(self) -> str:
         """Why slots may not come, and what to do."""
 
+    def room(self) -> int:
+        """Return how many slots there is room for at this moment, or might be."""
+        return self.slots
+
+    def found(self, slots: Collection[int]) -> None:
+        """Record that only these slots have come. They are where the host runs them."""
+        return
+
     def coming(self) -> int:
         """Return how many slots have been started, whether they have come or not, as far as that is known."""
+        return 0
 
     def why_none(self) -> str:
         """Return why no slot can come, and what to do; "" if one may still come."""
+        return ""
 
     @property
-    def homes(self) -> list[Executor]:
-        """The executor of each slot; empty if all are on this machine."""
+    def homes(self) -> Mapping[int, Executor]:
+        """The executor of each slot that has one; empty if all are on this machine."""
+        return {}
 
     @property
     def followers(self) -> Mapping[int, int]:
         """For each slot, the slot on another machine that follows it."""
+        return {}
 
     def copied(self, slot: int) -> None:
         """Record that the slot's follower has a copy of its state."""
+        return
 
     def avoid(self, slot: int) -> None:
         """Avoid the machine of a slot that was silent for too long, for a while."""
+        return
 
     def leave(self, slot: int) -> bool:
         """Avoid the machine of a slot, whose disk is full, for a while. Return whether there is another machine."""
+        return False
 
     def check(self) -> None:
         """Raise ``SparkLostError`` when Spark is lost."""
+        return
 
     def has_moved(self) -> bool:
         """Return whether slots should move to other executors."""
+        return False
 
+    @abstractmethod
     def start(self, run: str, number: int, address: Address, seconds: float, on_end: Callable[[], None]) -> Job:
         """Start a job of a run; ``on_end`` is called from another thread when it has ended."""
 
     def close(self) -> None:
         """Release the resources it keeps for slots."""
+        return
 
 
 class SlotSessions(StageRunner):
@@ -149,6 +170,8 @@ class SlotSessions(StageRunner):
         """For each slot, the one that has its tasks; empty while no slot is at work."""
         self._job: Job | None = None
         self._jobs = 0
+        self._began = 0.0
+        """When the newest job was started, by the monotonic clock."""
         self._cpu_seconds = 0.0
         self._is_given_up = False
         self._following = Following({}, self.slots, host.copied)
@@ -179,6 +202,11 @@ class SlotSessions(StageRunner):
             self._host.check()
             self.restores.suspend()
             raise LostWorkError(reason) from error
+        except PenstockError:
+            raise
+        except Exception:  # py4j raises many kinds of errors when Spark is lost
+            self._host.check()
+            raise
 
     def follow(self, application: str, manifest: Manifest, changed: Iterable[str]) -> None:
         """Let copies on other machines apply a commit, in which some tasks took part.
@@ -198,9 +226,8 @@ class SlotSessions(StageRunner):
     @property
     def places(self) -> list[SlotPlace]:
         """The place of each slot, by slot number."""
-        homes = self._host.homes or [
-            Executor(NOWHERE, self._come.machines.get(slot, self._host.name)) for slot in range(self.slots)
-        ]
+        there = {slot: Executor(NOWHERE, self._come.machines.get(slot, self._host.name)) for slot in range(self.slots)}
+        homes = there | dict(self._host.homes)
         copies = {slot: homes[self._host.followers[slot]].host for slot in self._following.copied}
         return [
             SlotPlace(homes[by].id, homes[by].host, copy=copies.get(slot, ""), shared_by=None if by == slot else by)
@@ -256,7 +283,7 @@ class SlotSessions(StageRunner):
         If the disk of its slot's machine failed, the slot moves to another machine; if there is no other, the error
         names this one.
         """
-        if not done.is_disk_full or not self._host.homes:
+        if not done.is_disk_full or slot not in self._host.homes:
             return done
         machine = self._host.homes[slot].host
         if self._host.leave(slot):
@@ -320,6 +347,7 @@ class SlotSessions(StageRunner):
         """Start the slots; they come up in the background."""
         if self._job is None:
             self._jobs += 1
+            self._began = time.monotonic()
             lost = self._tell_of_loss
             self._job = self._host.start(
                 self._run, self._jobs, self._door.address, max(self._timeout, _COME_SECONDS), lost
@@ -357,14 +385,14 @@ class SlotSessions(StageRunner):
             if time.monotonic() - since > patience:
                 come = f"{self._come.count} of {self.slots} slots came within {patience:g} s"
                 raise LinkLostError(f"{come}: {self._host.why_late}")
-            if self._come.first is None and self._jobs == 1 and time.monotonic() - since > _NONE_SECONDS:
+            if self._come.first is None and self._jobs == 1 and time.monotonic() - self._began > _NONE_SECONDS:
                 self._check_room()
 
     def _may_begin(self) -> bool:
         come = self._come
         if come.first is None:
             return False
-        if come.count < self.slots and not self._has_waited_enough(come.first):
+        if come.count < min(self.slots, self._host.room()) and not self._has_waited_enough(come.first):
             return False
         come.seat()
         return come.ready == set(come.links)
@@ -384,6 +412,7 @@ class SlotSessions(StageRunner):
         for slot in {was for was, by in zip(before, now, strict=False) if was != by}:
             self._order_and_wait(slot, LetGo())
         self._sharing = now
+        self._host.found(ready)
         are_all = len(ready) == self.slots
         self._follow_anew(self._host.followers if are_all else {})
         if not are_all:
@@ -396,7 +425,7 @@ class SlotSessions(StageRunner):
 
     def _follow_anew(self, followers: Mapping[int, int]) -> None:
         """Have copies follow the slots where they are now."""
-        now = {slot: home.host for slot, home in enumerate(self._host.homes)}
+        now = {slot: home.host for slot, home in self._host.homes.items()}
         promoted = {slot for slot, machine in self._copied_to.items() if now.get(slot) == machine}
         self.restores.standbys.suspend(lambda task: slot_of(task, self.slots) in promoted)
         self._copied_to = {slot: now.get(by, "") for slot, by in followers.items()}

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
 from penstock.engine.shipping.shipping import loads
 from penstock.engine.slots.links import Address
-from penstock.engine.slots.placement import Executor
+from penstock.engine.slots.sessions import Host
 from penstock.engine.slots.slot import serve_anywhere
 from penstock.engine.spark.connect_server import check_server, own_address
 from penstock.engine.spark.job import SlotsJob
@@ -25,7 +25,7 @@ _LOOK_SECONDS = 10.0
 """How often to look whether it is there."""
 
 
-class ConnectHost:
+class ConnectHost(Host):
     """Starts the application's slots in a session of Spark Connect.
 
     Args:
@@ -37,8 +37,6 @@ class ConnectHost:
         ConfigError: the settings ask for copies of state on other machines.
     """
 
-    homes: list[Executor] = []
-    followers: Mapping[int, int] = {}
     why_late = (
         "each of them keeps one of Spark's cores, and other work may have the rest; end that, or start with fewer slots"
     )
@@ -55,28 +53,6 @@ class ConnectHost:
         self._application_id = application_id
         self._about = about
         self._program = program
-
-    def copied(self, slot: int) -> None:
-        """There are no copies."""
-
-    def avoid(self, slot: int) -> None:
-        """Spark alone decides where slots are."""
-
-    def leave(self, slot: int) -> bool:
-        """Return that no other machine is known."""
-        return False
-
-    def has_moved(self) -> bool:
-        """Return that slots stay; those of the next job are wherever Spark has cores."""
-        return False
-
-    def coming(self) -> int:
-        """Return that it is not known how many are."""
-        return 0
-
-    def why_none(self) -> str:
-        """Return that a slot may come."""
-        return ""
 
     def check(self) -> None:
         """Raise ``SparkLostError`` when the server does not answer."""
@@ -104,9 +80,6 @@ class ConnectHost:
                 self.check()
             except SparkLostError as error:
                 job.end_with(str(error))
-
-    def close(self) -> None:
-        """Nothing is kept for slots."""
 
 
 class _SlotsFrame:

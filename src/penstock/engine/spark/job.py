@@ -13,14 +13,14 @@ import logging
 import re
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from penstock.engine.shipping.shipping import loads
 from penstock.engine.slots.environment import ENVIRONMENT
 from penstock.engine.slots.links import Address
 from penstock.engine.slots.placement import Executor, Placement
+from penstock.engine.slots.sessions import Host
 from penstock.engine.slots.slot import Place, Program, serve
 from penstock.engine.spark import private
 from penstock.errors import SparkLostError
@@ -48,7 +48,7 @@ _LOCALHOST = "127.0.0.1"
 """Where slots find a driver that is the only machine, whatever names it has."""
 
 
-class SparkHost:
+class SparkHost(Host):
     """Starts the application's slots on Spark.
 
     Args:
@@ -86,7 +86,7 @@ class SparkHost:
 
     def _what_there_is(self) -> str:
         """Return what Spark can run, in numbers."""
-        conf, room = self._context.getConf(), private.tasks_at_once(self._context)
+        conf, room = self._context.getConf(), self.room()
         where = "this machine" if is_local(self._context) else f"{len(live_executors(self._context))} executors"
         cpus = conf.get("spark.task.cpus", "1")
         return f"Spark runs {room} tasks at once on {where} (spark.task.cpus is {cpus})"
@@ -94,10 +94,9 @@ class SparkHost:
     def why_none(self) -> str:
         if self._comes_with_tasks or self.coming():
             return ""
-        tracker = self._context.statusTracker()
-        others = [job for job in tracker.getActiveJobsIds() if job not in tracker.getJobIdsForGroup(self.group)]
-        room = private.tasks_at_once(self._context)
-        if room and others:
+        room = self.room()
+        others = set(self._context.statusTracker().getActiveJobsIds()) - set(self._jobs())
+        if room and len(private.running_tasks(self._context, others)) >= room:
             jobs = "another job has" if len(others) == 1 else f"{len(others)} other jobs have"
             return (
                 f"{self._what_there_is()}, and {jobs} all of them. End other work, give the session more cores, or "
@@ -110,8 +109,24 @@ class SparkHost:
             )
         return ""
 
+    def room(self) -> int:
+        return private.tasks_at_once(self._context)
+
     def coming(self) -> int:
-        return private.running_tasks(self._context, self.group)
+        return len(private.running_tasks(self._context, self._jobs()))
+
+    def found(self, slots: Collection[int]) -> None:
+        if is_local(self._context):
+            return
+        tasks, reachable = private.running_tasks(self._context, self._jobs()), self._reachable_executors()
+        there = {slot: one for slot, *place in tasks if (one := Executor(*place)) in reachable}  # or they would move on
+        homes = self.homes | there
+        self._placement.found({slot: homes[slot] for slot in slots if slot in homes})
+
+    def _jobs(self) -> Sequence[int]:
+        """Return the numbers of its jobs in Spark."""
+        jobs: Sequence[int] = self._context.statusTracker().getJobIdsForGroup(self.group)
+        return jobs
 
     @property
     def group(self) -> str:
@@ -119,7 +134,7 @@ class SparkHost:
         return f"penstock-{self._application_id}"
 
     @property
-    def homes(self) -> list[Executor]:
+    def homes(self) -> dict[int, Executor]:
         return self._placement.homes
 
     @property
@@ -130,12 +145,12 @@ class SparkHost:
         self._placement.copied(slot)
 
     def avoid(self, slot: int) -> None:
-        if homes := self.homes:
+        if slot in self.homes:
             seconds = int(private.scala_context(self._context).conf().getTimeAsSeconds("spark.network.timeout", "120s"))
-            self._avoided[homes[slot]] = time.monotonic() + seconds
+            self._avoided[self.homes[slot]] = time.monotonic() + seconds
 
     def leave(self, slot: int) -> bool:
-        if not self.homes:
+        if slot not in self.homes:
             return False
         live, until = self._reachable_executors(), time.monotonic() + _FULL_SECONDS
         host = self.homes[slot].host
@@ -143,12 +158,7 @@ class SparkHost:
         return any(executor.host != host for executor in live)
 
     def check(self) -> None:
-        if not is_alive(self._context):
-            raise SparkLostError(
-                f"application {self._application_id!r} stopped because Spark is gone: its JVM was killed, ran out of "
-                "memory, or its session was stopped. Everything committed is safe; start again, and the application "
-                "continues where it was"
-            )
+        check_alive(self._context, self._application_id)
 
     def has_moved(self) -> bool:
         """Return whether executors have changed so that slots should move."""
@@ -165,19 +175,28 @@ class SparkHost:
     def start(self, run: str, number: int, address: Address, seconds: float, on_end: Callable[[], None]) -> SlotsJob:
         self._looked = time.monotonic()
         self._placement.settle(self._executors_to_be())
-        if self._is_first and not self._comes_with_tasks and private.tasks_at_once(self._context) == 1:
+        if self._is_first and not self._comes_with_tasks and self.room() == 1:
             _log.warning(
                 "application %r: Spark runs 1 task at once, and the program's slot keeps it: until the program stops, "
                 "no other job of this session runs. Give the session another core, such as local[2]",
                 self._application_id,
             )
         self._is_first = False
-        homes = [f"executor_{home.host}_{home.id}" for home in self._placement.homes]
-        for home, slots in Counter(homes).items():
-            _log.info("application %r: %d slots at %s", self._application_id, slots, home)
-        graph = SlotGraph(self._context, self.group, self._about, homes, self.slots)
-        is_cluster = not is_local(self._context)
-        return SlotsJob(graph.of(_serving(run, number, address, self._program, seconds, is_cluster)), number, on_end)
+        body = _serving(run, number, address, self._program, seconds, not is_local(self._context))
+        graph = SlotGraph(self._context, self.group, self._about, self._seats(), self.slots, body)
+        return SlotsJob(graph, number, on_end)
+
+    def _seats(self) -> dict[int, str]:
+        """Return where Spark starts the slots for which there is room. The others start wherever room comes."""
+        by_home: dict[Executor, list[int]] = {}
+        for slot, home in self.homes.items():
+            by_home.setdefault(home, []).append(slot)
+        live = live_executors(self._context)
+        is_avoided = live != self._reachable_executors()
+        room = self.slots if is_avoided else -(-self.room() // max(len(live), 1))
+        for home, slots in by_home.items():
+            _log.info("application %r: %d slots at %s", self._application_id, len(slots), home)
+        return {slot: f"executor_{home.host}_{home.id}" for home, slots in by_home.items() for slot in slots[:room]}
 
     def _executors_to_be(self) -> list[Executor]:
         """Return the present executors, after waiting for executors that are about to come.
@@ -201,7 +220,7 @@ class SparkHost:
 
     def _has_room(self, live: list[Executor]) -> bool:
         """Return whether these executors have a core for every slot."""
-        return bool(live) and private.tasks_at_once(self._context) >= self.slots
+        return bool(live) and self.room() >= self.slots
 
     def close(self) -> None:
         if is_alive(self._context):
@@ -212,22 +231,16 @@ class SlotGraph:
     """The RDD whose partitions are slots.
 
     Args:
-        homes: the executors at which they are located, slot by slot; empty if the driver is the only executor.
+        homes: the executors at which some of them are located.
+        body: the function of each partition, given the slot's number; it returns why the slot did nothing.
     """
 
-    def __init__(self, context: Any, group: str, about: str, homes: list[str], slots: int):
-        self._context = context
-        self._group = group
-        self._about = about
-        self._homes = homes
-        self._slots = slots
+    def __init__(
+        self, context: Any, group: str, about: str, homes: Mapping[int, str], slots: int, body: Callable[..., list[str]]
+    ):
+        self._context, self._group, self._about, self._homes = context, group, about, homes
         self._pool = context.getLocalProperty(_POOL)  # of the user's thread
-        self._rdd: Any = None
-
-    def of(self, body: Callable[[int], str]) -> SlotGraph:
-        """Set the function that each slot runs, called with its number; it returns why it did nothing."""
-        self._rdd = self._context.union([self._slot(slot, body) for slot in range(self._slots)])
-        return self
+        self._rdd = context.union([self._slot(slot, body) for slot in range(slots)])
 
     def run(self) -> list[str]:
         """Run the job, until all slots have ended or one has failed. Return why slots did nothing. Raise Spark's
@@ -242,64 +255,27 @@ class SlotGraph:
         """Cancel the running job, even if slots do not end."""
         self._context.cancelJobGroup(self._group)
 
-    def _slot(self, slot: int, body: Callable[[int], str]) -> Any:
+    def _slot(self, slot: int, body: Callable[..., list[str]]) -> Any:
         """Return the RDD of one slot."""
-        context = self._context
-        own = {**ENVIRONMENT, "PENSTOCK_SLOT": f"slot-{slot}"}
-        before = {name: context.environment.get(name) for name in own}
-        context.environment.update(own)
-        try:
-            rdd = self._located(slot).mapPartitions(_slot_body(body))
-            private.fix_environment(rdd)
-            return rdd
-        finally:
-            for name, value in before.items():
-                if value is None:
-                    context.environment.pop(name)
-                else:
-                    context.environment[name] = value
-
-    def _located(self, slot: int) -> Any:
-        """Return an RDD of one partition that holds the slot's number, at the slot's executor if there are several."""
-        context = self._context
-        if not self._homes:
-            return context.parallelize([slot], 1)
-        home = self._homes[slot]
-        jvm = private.jvm_of(context)
-        places = jvm.java.util.ArrayList()
-        places.add(home)
-        data = private.pickled(slot)
-        scala_places = jvm.org.apache.spark.api.python.PythonUtils.toSeq(places)
-        pair = jvm.scala.Tuple2(data, scala_places)
-        pairs = jvm.java.util.ArrayList()
-        pairs.add(pair)
-        tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("[B"))
-        rdd = private.scala_context(context).makeRDD(jvm.org.apache.spark.api.python.PythonUtils.toSeq(pairs), tag)
-        return private.rdd_of(rdd, context)
-
-
-def _slot_body(body: Callable[[int], str]) -> Any:
-    """Return the function of a slot's RDD."""
-
-    def run(numbers: Iterator[int]) -> list[str]:
-        (slot,) = list(numbers)
-        failure = body(slot)
-        return [failure] if failure else []
-
-    return run
+        context, home = self._context, self._homes.get(slot)
+        with private.worker_environment(context, {**ENVIRONMENT, "PENSTOCK_SLOT": f"slot-{slot}"}) as fixed:
+            number = private.located(context, slot, home) if home else context.parallelize([slot], 1)
+            return fixed(number.mapPartitions(body))
 
 
 def _serving(
     run: str, job: int, address: Address, program: Any, seconds: float, is_cluster: bool
-) -> Callable[[int], str]:
+) -> Callable[..., list[str]]:
     """Return the function that a slot runs. It is sent with every job, so it holds only a reference to the program."""
 
     def given() -> Program:
         known: Program = loads(program.value)
         return known.on_executor() if is_cluster else known
 
-    def body(slot: int) -> str:
-        return serve(Place(run, job, slot), address, given, seconds)
+    def body(numbers: Iterator[int]) -> list[str]:
+        (slot,) = list(numbers)
+        failure = serve(Place(run, job, slot), address, given, seconds)
+        return [failure] if failure else []
 
     return body
 
@@ -369,6 +345,16 @@ def is_alive(context: Any) -> bool:
         return not private.scala_context(context).isStopped()
     except Exception:  # without a JVM, py4j raises many kinds of errors
         return False
+
+
+def check_alive(context: Any, application_id: str) -> None:
+    """Raise ``SparkLostError`` when Spark no longer answers."""
+    if not is_alive(context):
+        raise SparkLostError(
+            f"application {application_id!r} stopped because Spark is gone: its JVM was killed, ran out of memory, or "
+            "its session was stopped. Everything committed is safe; start again, and the application continues where "
+            "it was"
+        )
 
 
 def is_local(context: Any) -> bool:

@@ -10,7 +10,8 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from socketserver import BaseServer
 from typing import Any
 
@@ -94,13 +95,19 @@ def tasks_at_once(context: Any) -> int:
     return int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))
 
 
-def running_tasks(context: Any, group: str) -> int:
-    """How many tasks of a job group run at this moment. Spark's status store lags behind while nothing happens."""
+def running_tasks(context: Any, jobs: Iterable[int]) -> list[tuple[int, str, str]]:
+    """The tasks of jobs that run at this moment: the number of each in its stage, its executor and its host. Spark's
+    status store lags behind while nothing happens."""
     tracker, scheduler = context.statusTracker(), scala_context(context).taskScheduler()
-    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
-    stages = [stage for job in jobs if job is not None for stage in job.stageIds]
+    stages = [stage for job in map(tracker.getJobInfo, jobs) if job is not None for stage in job.stageIds]
     sets = [scheduler.taskSetManagerForAttempt(stage, 0) for stage in stages]
-    return sum(int(tasks.get().runningTasks()) for tasks in sets if tasks.isDefined())
+    found = []
+    for infos in (one.get().taskInfos().valuesIterator() for one in sets if one.isDefined()):
+        while infos.hasNext():
+            task = infos.next()
+            if task.running():
+                found.append((int(task.index()), str(task.executorId()), str(task.host())))
+    return found
 
 
 def scala_session_state(spark: Any) -> Any:
@@ -197,24 +204,36 @@ def _called(spark: Any, owner: str, method: str, kind: str, *columns: Any) -> An
     return Column(utils.column(call))
 
 
-def rdd_of(rdd: Any, context: Any) -> Any:
-    """An RDD of pickled values from one of Scala."""
+def located(context: Any, value: Any, executor: str) -> Any:
+    """An RDD of one partition that holds a value, and that Spark prefers to run at an executor."""
     from pyspark.rdd import RDD
     from pyspark.serializers import CPickleSerializer
 
-    return RDD(rdd.toJavaRDD(), context, CPickleSerializer())
+    jvm, serializer = jvm_of(context), CPickleSerializer()
+    listed = jvm.PythonUtils.toSeq
+    pair = jvm.scala.Tuple2(bytearray(serializer.dumps(value)), listed([executor]))
+    tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("[B"))
+    return RDD(scala_context(context).makeRDD(listed([pair]), tag).toJavaRDD(), context, serializer)
 
 
-def pickled(value: Any) -> bytearray:
-    """A value as ``rdd_of`` reads it."""
-    from pyspark.serializers import CPickleSerializer
+@contextmanager
+def worker_environment(context: Any, own: Mapping[str, str]) -> Iterator[Callable[[Any], Any]]:
+    """Have the Python workers of RDDs run with variables of their own, and so apart from all others. Yield the function
+    to which each RDD that is made here has to be given."""
 
-    return bytearray(CPickleSerializer().dumps(value))
+    def fixed(rdd: Any) -> Any:
+        rdd._jrdd  # noqa: B018 - PySpark reads the environment as it makes this
+        return rdd
 
-
-def fix_environment(rdd: Any) -> None:
-    """Have the Python workers of an RDD get the environment that its context has now."""
-    rdd._jrdd  # noqa: B018 - PySpark reads the environment as it makes this
+    environment = context.environment
+    before = dict(environment)
+    environment.update(own)
+    try:
+        yield fixed
+    finally:
+        for name in own:
+            environment.pop(name)
+        environment.update(before)
 
 
 def use_python(context: Any, python: str) -> None:
