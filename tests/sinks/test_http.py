@@ -26,6 +26,8 @@ class Service(ThreadingHTTPServer):
         """The key, the authorization and the rows of each request."""
         self.answers: list[int | None] = []
         """Codes of the next answers; None has the connection cut. 204 behind them."""
+        self.location = ""
+        """The address of redirects."""
 
     @property
     def url(self) -> str:
@@ -43,9 +45,16 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         self.send_response(code)
+        if self.server.location:
+            self.send_header("Location", self.server.location)
         self.end_headers()
         if code >= 400:
             self.wfile.write(b"no, Bearer hush")
+
+    def do_GET(self) -> None:
+        self.server.requests.append(("", "", self.path))
+        self.send_response(200)
+        self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
@@ -111,6 +120,18 @@ def test_changes_of_a_table_are_the_newest_of_each_key_and_say_what_is_deleted(s
     handed_on(builder, tmp_path)
     [(_, _, rows)] = service.requests
     assert rows == [SECOND | {"is_deleted": False}, {"key": "b", "value": None, "is_deleted": True}]
+
+
+@pytest.mark.parametrize("answer", [301, 302, 303, 307, 308])
+def test_a_redirect_ends_the_program_and_no_other_address_gets_the_rows(
+    answer: int, service: Service, tmp_path: Path
+):
+    put(tmp_path, "shop-rows-sink", ("a", 1), key=str, value=int)
+    service.answers, service.location = [answer], "/moved?token=fish"
+    with pytest.raises(SinkError, match=rf"answered {answer}: HttpSink follows no redirect. .*: /moved") as raised:
+        handed_on(posted(service), tmp_path)
+    assert "fish" not in str(raised.value)
+    assert [rows for _, _, rows in service.requests] == [[FIRST]]
 
 
 REFUSED: dict[str, str] = {

@@ -37,6 +37,16 @@ _PASSING = {
 _MOST_OF_ANSWER = 300
 
 
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: urllib would ask the other address with GET, without the rows."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+_OPENER = urllib.request.build_opener(_NoRedirects)
+
+
 class HttpSink(Sink):
     """Posts each batch to a URL, as JSON with one object a row.
 
@@ -98,7 +108,7 @@ class _Writer(SinkWriter):
         headers = {"Content-Type": "application/json", **self._sink.headers, KEY: key}
         request = urllib.request.Request(self._sink.url, msgspec.json.encode(rows), headers, method="POST")
         try:
-            with urllib.request.urlopen(request, timeout=self._sink.timeout / 1000) as answer:
+            with _OPENER.open(request, timeout=self._sink.timeout / 1000) as answer:
                 crash_point("in-sink")
                 answer.read()
         except urllib.error.HTTPError as error:
@@ -106,7 +116,7 @@ class _Writer(SinkWriter):
                 said = _text(error)
             if error.code >= HTTPStatus.INTERNAL_SERVER_ERROR or error.code in _PASSING:
                 raise OSError(f"the service answered {error.code}{said}") from None
-            raise SinkError(f"the service answered {error.code}{said}") from None
+            raise SinkError(f"the service answered {error.code}{said or _other_place(error)}") from None
         except urllib.error.URLError as error:
             raise OSError(f"the service cannot be reached: {error.reason}") from None
 
@@ -123,3 +133,9 @@ def _text(error: urllib.error.HTTPError) -> str:
     """Return what an answer says, for messages."""
     text = error.read(_MOST_OF_ANSWER).decode(errors="replace").strip()
     return f": {masked(text)}" if text else ""
+
+
+def _other_place(error: urllib.error.HTTPError) -> str:
+    """Return the advice about a redirect, for messages."""
+    place = error.headers.get("Location")
+    return f": HttpSink follows no redirect. Give it the new address: {masked(place)}" if place else ""
