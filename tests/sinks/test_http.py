@@ -134,6 +134,25 @@ def test_a_redirect_ends_the_program_and_no_other_address_gets_the_rows(
     assert [rows for _, _, rows in service.requests] == [[FIRST]]
 
 
+def test_no_field_of_a_value_is_lost_to_a_column_of_its_name(service: Service, tmp_path: Path):
+    builder = StreamsBuilder()
+    builder.stream("in", key=str, value=dict).to_sink(HttpSink(service.url), "rows", key="machine", timestamp=None)
+    put(tmp_path, "shop-rows-sink", ("a", {"machine": "a", "n": 1}), key=str, value=dict)
+    handed_on(builder, tmp_path)
+    put(tmp_path, "shop-rows-sink", ("a", {"machine": "b", "n": 1}), key=str, value=dict)
+    with pytest.raises(SinkError, match=r"a field 'machine', .* The field is 'b', the column 'a'"):
+        handed_on(builder, tmp_path)
+    assert [rows for _, _, rows in service.requests] == [[{"machine": "a", "n": 1}]]
+
+
+def test_a_field_is_deleted_of_a_table_is_refused(service: Service, tmp_path: Path):
+    builder = StreamsBuilder()
+    builder.table("in", key=str, value=dict).to_sink(HttpSink(service.url), "rows", timestamp=None)
+    put(tmp_path, "shop-rows-sink", ("a", {"is_deleted": "yes"}), key=str, value=dict)
+    with pytest.raises(SinkError, match="a row has a field 'is_deleted', and HttpSink adds"):
+        handed_on(builder, tmp_path)
+
+
 REFUSED: dict[str, str] = {
     "HttpSink('ftp://pager')": "HttpSink: url is an address, such as .*; got 'ftp://pager'",
     "HttpSink(5)": "HttpSink: url is an address, such as .*; got 5",

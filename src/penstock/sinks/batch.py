@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.errors import SinkError
 from penstock.log.records import Records
+from penstock.messages import show
 from penstock.serdes.json import JsonSerde
 from penstock.serdes.record_columns import RecordColumns
 
@@ -55,7 +57,11 @@ class SinkBatch:
         return self._columns.batch(self._records.key, self._records.value, self._records.timestamp)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the records as dicts: of the columns, or the fields of a JSON object of no type."""
+        """Return the records as dicts: of the columns, or the fields of a JSON object of no type.
+
+        Raises:
+            SinkError: a field of such an object has the name of a column, and another value.
+        """
         batch = self.arrow()
         columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
         for serde, data, fields in (
@@ -72,7 +78,14 @@ class SinkBatch:
         if len(names) != 1 or not isinstance(row[names[0]], dict) or not isinstance(self._columns.value, JsonSerde):
             return row
         value = row.pop(names[0])
-        return row | {name: one for name, one in value.items() if name not in row}
+        for name in row.keys() & value.keys():
+            if row[name] != value[name]:
+                raise SinkError(
+                    f"a value has a field {name!r}, and another column of its row is called so, too: one of them would "
+                    f"be lost. Give the column another name: to_sink(..., key=...) or to_sink(..., timestamp=...). "
+                    f"The field is {show(value[name])}, the column {show(row[name])}"
+                )
+        return row | value
 
     def pieces(self, rows: int) -> Iterator[SinkBatch]:
         """Yield the records some at a time, so that the sink works on some while others are decoded."""

@@ -20,6 +20,8 @@ from penstock.values.durations import Duration, to_ms
 from penstock.values.masking import masked
 
 KEY = "Idempotency-Key"
+IS_DELETED = "is_deleted"
+"""The field of each change of a table."""
 TIMEOUT: Duration = "30 seconds"
 
 _PASSING = {
@@ -124,9 +126,10 @@ class _Writer(SinkWriter):
         if not self._partition.is_table:
             return batch.rows()
         newest = batch.newest()
-        return [
-            row | {"is_deleted": gone} for row, gone in zip(newest.rows(), newest.is_deleted.to_pylist(), strict=True)
-        ]
+        rows = newest.rows()
+        if any(IS_DELETED in row for row in rows):
+            raise SinkError(f"a row has a field {IS_DELETED!r}, and HttpSink adds a field of this name: rename it first")
+        return [row | {IS_DELETED: gone} for row, gone in zip(rows, newest.is_deleted.to_pylist(), strict=True)]
 
 
 def _text(error: urllib.error.HTTPError) -> str:
