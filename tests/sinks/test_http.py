@@ -123,9 +123,7 @@ def test_changes_of_a_table_are_the_newest_of_each_key_and_say_what_is_deleted(s
 
 
 @pytest.mark.parametrize("answer", [301, 302, 303, 307, 308])
-def test_a_redirect_ends_the_program_and_no_other_address_gets_the_rows(
-    answer: int, service: Service, tmp_path: Path
-):
+def test_a_redirect_ends_the_program_and_no_other_address_gets_the_rows(answer: int, service: Service, tmp_path: Path):
     put(tmp_path, "shop-rows-sink", ("a", 1), key=str, value=int)
     service.answers, service.location = [answer], "/moved?token=fish"
     with pytest.raises(SinkError, match=rf"answered {answer}: HttpSink follows no redirect. .*: /moved") as raised:

@@ -128,7 +128,9 @@ class _Writer(SinkWriter):
         newest = batch.newest()
         rows = newest.rows()
         if any(IS_DELETED in row for row in rows):
-            raise SinkError(f"a row has a field {IS_DELETED!r}, and HttpSink adds a field of this name: rename it first")
+            raise SinkError(
+                f"a row has a field {IS_DELETED!r}, and HttpSink adds a field of this name: rename it first"
+            )
         return [row | {IS_DELETED: gone} for row, gone in zip(rows, newest.is_deleted.to_pylist(), strict=True)]
 
 

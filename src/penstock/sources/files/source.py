@@ -74,8 +74,10 @@ class FileSource(Source):
         if not (isinstance(delimiter, str) and len(delimiter) == 1 and delimiter.isascii()):
             raise ConfigError(f"FileSource: delimiter is one character of ASCII; got {show(delimiter)}")
         names = None if columns is None else tuple(columns)
-        if names is not None and (isinstance(columns, str) or not all(isinstance(one, str) for one in names)):
-            raise ConfigError(f"FileSource: columns are names, such as ['customer', 'amount']; got {show(columns)}")
+        if names is not None and (isinstance(columns, str) or not _are_names(names)):
+            raise ConfigError(
+                f"FileSource: columns are names, each once, such as ['customer', 'amount']; got {show(columns)}"
+            )
         self.place = place_at(place, "FileSource: place")
         self._shown_place = masked(str(place))
         self.format = format
@@ -100,6 +102,10 @@ class FileSource(Source):
 
     def open(self, context: SourceContext) -> SourceReader:
         return _Reader(self, context)
+
+
+def _are_names(given: tuple[Any, ...]) -> bool:
+    return all(isinstance(one, str) and one for one in given) and 0 < len(set(given)) == len(given)
 
 
 class _At(msgspec.Struct, frozen=True):
