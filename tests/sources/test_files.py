@@ -212,6 +212,25 @@ def test_a_file_that_changed_while_it_was_read_ends_the_program(tmp_path: Path, 
     assert [row["id"] for _, row in found(tmp_path)] == ["1", "2"]
 
 
+def test_a_file_that_grew_while_it_was_read_is_told(tmp_path: Path, lake: Path, monkeypatch: pytest.MonkeyPatch):
+    put(lake / "a.jsonl", lines({"id": "1"}, {"id": "2"}), at=10)
+    ends = formats.JsonLines.read
+
+    def grows(self: Any, most: int) -> Any:
+        found = ends(self, most)
+        if found is None:
+            with (lake / "a.jsonl").open("a") as file:
+                file.write(lines({"id": "3"}))
+        return found
+
+    monkeypatch.setattr(formats.JsonLines, "read", grows)
+    with running(tmp_path, FileSource(lake), value=dict) as sources:
+        sources.process_sources()
+        [child] = sources.now()
+    assert [row["id"] for _, row in found(tmp_path)] == ["1", "2"]
+    assert [one for one in child.told if "file 'a.jsonl' was changed while it was read, and has 36 bytes now" in one]
+
+
 def test_a_file_that_went_before_it_was_read_is_told(tmp_path: Path, lake: Path, caplog: pytest.LogCaptureFixture):
     put(lake / "a.jsonl", lines({"id": "1"}, {"id": "2"}), at=10)
     put(lake / "b.jsonl", lines({"id": "3"}), at=20)
