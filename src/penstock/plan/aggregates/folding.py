@@ -22,8 +22,8 @@ MOST, LEAST = 2**63 - 1, -(2**63)
 """The largest and the smallest sum of whole numbers: those of 64 bits."""
 _NUMBERS = frozenset((int, float, Decimal))
 _SAY_TYPE = (
-    ". Values whose type nothing tells are kept as plain JSON: give the type with a class of values, or as the result of "
-    "the function, such as -> datetime or -> Decimal"
+    ". Values whose type nothing tells are kept as plain JSON: give the type with a class of values, or as the result "
+    "of the function, such as -> datetime or -> Decimal"
 )
 
 
@@ -299,7 +299,7 @@ class Collecting(Folding):
 
 
 def _place_of(value: Any, values: list[Any]) -> int:
-    """Return the place of a value in a list. ``True``, 1 and 1.0 are equal, but not the same; NaN is the same as NaN."""
+    """Return the place of a value in a list: ``True``, 1 and 1.0 are equal, but not the same; NaN is itself."""
     with suppress(TypeError):  # a value that is not JSON
         text = _text(value)
         for place, one in enumerate(values):
