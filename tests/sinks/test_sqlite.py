@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,54 @@ def test_a_table_of_the_users_own_keeps_its_other_columns(tmp_path: Path):
     put(tmp_path, "shop-totals-sink", ("a", 2), ("b", 3), key=str, value=int)
     handed_on(builder, tmp_path)
     assert rows(tmp_path, "select * from totals order by who") == [("a", 2, "mine"), ("b", 3, "new")]
+
+
+@dataclass(frozen=True)
+class Place:
+    city: str
+    street: str | None = None
+
+
+def test_a_key_with_a_null_has_one_row(tmp_path: Path):
+    builder = StreamsBuilder()
+    table = builder.table("in", key=Place, value=int)
+    table.to_sink(SqliteSink(tmp_path / "shop.db", "totals"), "totals", value="n", timestamp=None)
+
+    def step(*changes: Any) -> list[Any]:
+        put(tmp_path, "shop-totals-sink", *changes, key=Place, value=int)
+        handed_on(builder, tmp_path)
+        return rows(tmp_path, "select * from totals order by n")
+
+    assert step((Place("bonn"), 1), (Place("bonn", "b"), 2)) == [("bonn", None, 1), ("bonn", "b", 2)]
+    assert step((Place("bonn"), 3), (Place("bonn", "b"), 4)) == [("bonn", None, 3), ("bonn", "b", 4)]
+    assert step((Place("bonn"), None)) == [("bonn", "b", 4)]
+
+
+def test_the_key_nan_has_one_row(tmp_path: Path):
+    builder = StreamsBuilder()
+    table = builder.table("in", key=float, value=int)
+    table.to_sink(SqliteSink(tmp_path / "shop.db", "totals"), "totals", timestamp=None)
+    for n in range(2):
+        put(tmp_path, "shop-totals-sink", (float("nan"), n), key=float, value=int)
+        handed_on(builder, tmp_path)
+    assert rows(tmp_path, "select * from totals") == [(None, 1)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ("key text primary key", "has no column named value"),
+        ("key text primary key, value int, n not null", "NOT NULL"),
+    ],
+)
+def test_an_error_that_no_retry_mends_ends_the_program_at_once(columns: str, says: str, tmp_path: Path):
+    rows(tmp_path, f"create table totals ({columns})")
+    builder = StreamsBuilder()
+    sink = SqliteSink(tmp_path / "shop.db", "totals")
+    builder.table("in", key=str, value=int).to_sink(sink, "totals", timestamp=None, retry_for="1 h")
+    put(tmp_path, "shop-totals-sink", ("a", 1), key=str, value=int)
+    with pytest.raises(SinkError, match=says):
+        handed_on(builder, tmp_path)
 
 
 def test_a_log_that_was_made_anew_is_told_apart_although_its_numbers_fit(tmp_path: Path):

@@ -160,8 +160,8 @@ class Debezium(Format):
         if opened.op in _ROWS and _lacks_values(bytes(opened.after)):
             raise self.wrong(
                 "the row in 'after' has Debezium's placeholder for a large value that an update did not change, so "
-                f"its value is not known: {_placeholders(bytes(opened.after))}. Have the database tell whole rows: ALTER "
-                "TABLE ... REPLICA IDENTITY FULL"
+                f"its value is not known: {_placeholders(bytes(opened.after))}. Have the database tell whole rows: "
+                "ALTER TABLE ... REPLICA IDENTITY FULL"
             )
         return opened
 
