@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -149,6 +151,32 @@ def test_a_field_is_deleted_of_a_table_is_refused(service: Service, tmp_path: Pa
     put(tmp_path, "shop-rows-sink", ("a", {"is_deleted": "yes"}), key=str, value=dict)
     with pytest.raises(SinkError, match="a row has a field 'is_deleted', and HttpSink adds"):
         handed_on(builder, tmp_path)
+
+
+@dataclass
+class Named:
+    name: str
+
+
+@dataclass
+class Priced:
+    price: Decimal
+    more: Any
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "fields"),
+    [
+        (Named, Named("tea"), {"name": "tea"}),
+        (Priced, Priced(Decimal("1.50"), {"n": [1]}), {"price": "1.50", "more": {"n": [1]}}),
+    ],
+)
+def test_rows_have_the_fields_of_a_class(kind: Any, value: Any, fields: Any, service: Service, tmp_path: Path):
+    builder = StreamsBuilder()
+    builder.stream("in", key=str, value=kind).to_sink(HttpSink(service.url), "rows", timestamp=None)
+    put(tmp_path, "shop-rows-sink", ("a", value), key=str, value=kind)
+    handed_on(builder, tmp_path)
+    assert [rows for _, _, rows in service.requests] == [[{"key": "a", **fields}]]
 
 
 REFUSED: dict[str, str] = {

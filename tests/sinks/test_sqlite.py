@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -79,6 +81,55 @@ def test_a_table_of_the_users_own_keeps_its_other_columns(tmp_path: Path):
     put(tmp_path, "shop-totals-sink", ("a", 2), ("b", 3), key=str, value=int)
     handed_on(builder, tmp_path)
     assert rows(tmp_path, "select * from totals order by who") == [("a", 2, "mine"), ("b", 3, "new")]
+
+
+@dataclass
+class Sale:
+    price: Decimal
+    at: datetime | None
+    size: Literal["s", "m"]
+    scan: bytes
+    more: Any
+    tags: list[str]
+
+
+SALE = Sale(Decimal("1.50"), datetime(2026, 11, 27, 10, tzinfo=UTC), "s", b"\0\xff", {"n": "1"}, ["hot"])
+
+
+def test_fields_without_a_type_of_arrow_are_columns_too(tmp_path: Path):
+    builder = StreamsBuilder()
+    sales = builder.stream("in", key=str, value=Sale)
+    sales.to_sink(SqliteSink(tmp_path / "shop.db", "sales"), "sales", timestamp=None)
+    rows_ = [("a", SALE), ("b", replace(SALE, at=None, more="1")), ("c", None)]
+    put(tmp_path, "shop-sales-sink", *rows_, key=str, value=Sale)
+    handed_on(builder, tmp_path)
+    columns = [name for _, name, *_ in rows(tmp_path, "pragma table_info(sales)")]
+    assert columns == ["key", "price", "at", "size", "scan", "more", "tags"]
+    assert rows(tmp_path, "select * from sales") == [
+        ("a", "1.50", "2026-11-27T10:00:00Z", "s", b"\0\xff", '{"n":"1"}', '["hot"]'),
+        ("b", "1.50", None, "s", b"\0\xff", '"1"', '["hot"]'),
+        ("c", None, None, None, None, None, None),
+    ]
+
+
+@dataclass(frozen=True)
+class Price:
+    of: Decimal
+
+
+def test_a_windowed_key_has_such_columns_too(tmp_path: Path):
+    builder = StreamsBuilder()
+    grouped = builder.stream("in", key=Price, value=int).group_by_key()
+    counts = grouped.windowed_by(TimeWindows.of_size_with_no_grace("1 s")).count("counts")
+    counts.to_sink(SqliteSink(tmp_path / "shop.db", "counts"), "counts", timestamp=None)
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("in", Price(Decimal("1.50")), 1, timestamp=5)
+    [only] = driver.read_output("counts-sink")
+    windowed = builder.build().owned_by("shop").sinks["shop-counts-sink"].key
+    put(tmp_path, "shop-counts-sink", tuple(only[:2]), key=windowed, value=int)
+    handed_on(builder, tmp_path)
+    ends = [f"1970-01-01T00:00:0{second}+00:00" for second in range(2)]
+    assert rows(tmp_path, "select * from counts") == [("1.50", *ends, 1)]
 
 
 @dataclass(frozen=True)
