@@ -78,7 +78,7 @@ class SinkBatch:
         name = self._columns.values.names[0]
         if not isinstance(row[name], dict) or not is_whole(self._columns.value):
             return row
-        value = row.pop(name)
+        value: dict[str, Any] = row.pop(name)
         for name in row.keys() & value.keys():
             if row[name] != value[name]:
                 raise SinkError(

@@ -25,7 +25,7 @@ class SqliteSink(sql.FileSink):
     """A table in an SQLite database: each record of a stream is a row, each key of a table has one.
 
     The table is made when it does not exist, with a column for each field. ``to_sink`` names the other columns. Times
-    are text of ISO 8601, lists and structs are JSON. The numbers are in the table ``penstock_sinks``.
+    are text of ISO 8601, lists and structs are JSON, NaN is null. The numbers are in the table ``penstock_sinks``.
 
     Args:
         path: the file of the database.
