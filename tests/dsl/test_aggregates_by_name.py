@@ -115,7 +115,11 @@ REFUSED: list[tuple[Any, str]] = [
     ),
     (
         lambda groups: groups.aggregate(_orders=Count()),
-        "'_orders' is no name for a field; take one without underscores around",
+        "'_orders' is no name for a field; take letters, digits and single underscores between them",
+    ),
+    (
+        lambda groups: groups.aggregate(**{"of a day": Count()}),
+        "'of a day' is no name for a field; take letters, digits and single underscores between them",
     ),
     (
         lambda groups: groups.aggregate(value=Total, orders=Count()),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,8 @@ class Service(ThreadingHTTPServer):
         """The key, the authorization and the rows of each request."""
         self.answers: list[int | None] = []
         """Codes of the next answers; None has the connection cut. 204 behind them."""
+        self.location = ""
+        """The address of redirects."""
 
     @property
     def url(self) -> str:
@@ -43,9 +47,16 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         self.send_response(code)
+        if self.server.location:
+            self.send_header("Location", self.server.location)
         self.end_headers()
         if code >= 400:
             self.wfile.write(b"no, Bearer hush")
+
+    def do_GET(self) -> None:
+        self.server.requests.append(("", "", self.path))
+        self.send_response(200)
+        self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
@@ -111,6 +122,61 @@ def test_changes_of_a_table_are_the_newest_of_each_key_and_say_what_is_deleted(s
     handed_on(builder, tmp_path)
     [(_, _, rows)] = service.requests
     assert rows == [SECOND | {"is_deleted": False}, {"key": "b", "value": None, "is_deleted": True}]
+
+
+@pytest.mark.parametrize("answer", [301, 302, 303, 307, 308])
+def test_a_redirect_ends_the_program_and_no_other_address_gets_the_rows(answer: int, service: Service, tmp_path: Path):
+    put(tmp_path, "shop-rows-sink", ("a", 1), key=str, value=int)
+    service.answers, service.location = [answer], "/moved?token=fish"
+    with pytest.raises(SinkError, match=rf"answered {answer}: HttpSink follows no redirect. .*: /moved") as raised:
+        handed_on(posted(service), tmp_path)
+    assert "fish" not in str(raised.value)
+    assert [rows for _, _, rows in service.requests] == [[FIRST]]
+
+
+def test_no_field_of_a_value_is_lost_to_a_column_of_its_name(service: Service, tmp_path: Path):
+    builder = StreamsBuilder()
+    builder.stream("in", key=str, value=dict).to_sink(HttpSink(service.url), "rows", key="machine", timestamp=None)
+    put(tmp_path, "shop-rows-sink", ("a", {"machine": "a", "n": 1}), key=str, value=dict)
+    handed_on(builder, tmp_path)
+    put(tmp_path, "shop-rows-sink", ("a", {"machine": "b", "n": 1}), key=str, value=dict)
+    with pytest.raises(SinkError, match=r"a field 'machine', .* The field is 'b', the column 'a'"):
+        handed_on(builder, tmp_path)
+    assert [rows for _, _, rows in service.requests] == [[{"machine": "a", "n": 1}]]
+
+
+def test_a_field_is_deleted_of_a_table_is_refused(service: Service, tmp_path: Path):
+    builder = StreamsBuilder()
+    builder.table("in", key=str, value=dict).to_sink(HttpSink(service.url), "rows", timestamp=None)
+    put(tmp_path, "shop-rows-sink", ("a", {"is_deleted": "yes"}), key=str, value=dict)
+    with pytest.raises(SinkError, match="a row has a field 'is_deleted', and HttpSink adds"):
+        handed_on(builder, tmp_path)
+
+
+@dataclass
+class Named:
+    name: str
+
+
+@dataclass
+class Priced:
+    price: Decimal
+    more: Any
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "fields"),
+    [
+        (Named, Named("tea"), {"name": "tea"}),
+        (Priced, Priced(Decimal("1.50"), {"n": [1]}), {"price": "1.50", "more": {"n": [1]}}),
+    ],
+)
+def test_rows_have_the_fields_of_a_class(kind: Any, value: Any, fields: Any, service: Service, tmp_path: Path):
+    builder = StreamsBuilder()
+    builder.stream("in", key=str, value=kind).to_sink(HttpSink(service.url), "rows", timestamp=None)
+    put(tmp_path, "shop-rows-sink", ("a", value), key=str, value=kind)
+    handed_on(builder, tmp_path)
+    assert [rows for _, _, rows in service.requests] == [[{"key": "a", **fields}]]
 
 
 REFUSED: dict[str, str] = {

@@ -158,6 +158,36 @@ def test_a_table_of_the_users_own_in_a_schema_keeps_its_types_and_other_columns(
     assert ask("select number from shop.penstock_sinks") == [(2,)]
 
 
+@dataclass
+class Sale:
+    price: Decimal
+    at: datetime.datetime
+    more: Any
+
+
+def test_a_table_of_the_users_own_reads_the_text_of_fields_as_its_types(
+    url: str, ask: Callable[[str], list[Any]], tmp_path: Path
+):
+    ask("create table sales (key text primary key, price numeric, at timestamptz, more jsonb)")
+    builder = StreamsBuilder()
+    builder.table("in", key=str, value=Sale).to_sink(PostgresSink(url, "sales"), "sales", timestamp=None)
+    at = datetime.datetime(2026, 11, 27, 10, tzinfo=UTC)
+    put(tmp_path, "shop-sales-sink", ("a", Sale(Decimal("1.50"), at, {"n": "1"})), key=str, value=Sale)
+    handed_on(builder, tmp_path)
+    assert ask("select * from sales") == [("a", Decimal("1.50"), at, {"n": "1"})]
+
+
+def test_keys_that_are_the_same_for_the_database_alone_stop_nothing_and_the_last_one_counts(
+    url: str, ask: Callable[[str], list[Any]], tmp_path: Path
+):
+    ask("create table totals (who char(3) primary key, n bigint)")
+    changes = [("a", 1), ("b", 1), ("c", 1), ("b ", 2), ("a ", 2), ("d", 3), ("a  ", 4)]
+    put(tmp_path, "shop-totals-sink", *changes, key=str, value=int)
+    handed_on(totals(url), tmp_path)
+    assert ask("select who, n from totals order by who") == [("a  ", 4), ("b  ", 2), ("c  ", 1), ("d  ", 3)]
+    assert ask("select number from penstock_sinks") == [(7,)]
+
+
 def test_two_programs_that_write_at_once_do_not_double_a_batch(
     url: str, ask: Callable[[str], list[Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -78,6 +81,103 @@ def test_a_table_of_the_users_own_keeps_its_other_columns(tmp_path: Path):
     put(tmp_path, "shop-totals-sink", ("a", 2), ("b", 3), key=str, value=int)
     handed_on(builder, tmp_path)
     assert rows(tmp_path, "select * from totals order by who") == [("a", 2, "mine"), ("b", 3, "new")]
+
+
+@dataclass
+class Sale:
+    price: Decimal
+    at: datetime | None
+    size: Literal["s", "m"]
+    scan: bytes
+    more: Any
+    tags: list[str]
+
+
+SALE = Sale(Decimal("1.50"), datetime(2026, 11, 27, 10, tzinfo=UTC), "s", b"\0\xff", {"n": "1"}, ["hot"])
+
+
+def test_fields_without_a_type_of_arrow_are_columns_too(tmp_path: Path):
+    builder = StreamsBuilder()
+    sales = builder.stream("in", key=str, value=Sale)
+    sales.to_sink(SqliteSink(tmp_path / "shop.db", "sales"), "sales", timestamp=None)
+    rows_ = [("a", SALE), ("b", replace(SALE, at=None, more="1")), ("c", None)]
+    put(tmp_path, "shop-sales-sink", *rows_, key=str, value=Sale)
+    handed_on(builder, tmp_path)
+    columns = [name for _, name, *_ in rows(tmp_path, "pragma table_info(sales)")]
+    assert columns == ["key", "price", "at", "size", "scan", "more", "tags"]
+    assert rows(tmp_path, "select * from sales") == [
+        ("a", "1.50", "2026-11-27T10:00:00Z", "s", b"\0\xff", '{"n":"1"}', '["hot"]'),
+        ("b", "1.50", None, "s", b"\0\xff", '"1"', '["hot"]'),
+        ("c", None, None, None, None, None, None),
+    ]
+
+
+@dataclass(frozen=True)
+class Price:
+    of: Decimal
+
+
+def test_a_windowed_key_has_such_columns_too(tmp_path: Path):
+    builder = StreamsBuilder()
+    grouped = builder.stream("in", key=Price, value=int).group_by_key()
+    counts = grouped.windowed_by(TimeWindows.of_size_with_no_grace("1 s")).count("counts")
+    counts.to_sink(SqliteSink(tmp_path / "shop.db", "counts"), "counts", timestamp=None)
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("in", Price(Decimal("1.50")), 1, timestamp=5)
+    [only] = driver.read_output("counts-sink")
+    windowed = builder.build().owned_by("shop").sinks["shop-counts-sink"].key
+    put(tmp_path, "shop-counts-sink", tuple(only[:2]), key=windowed, value=int)
+    handed_on(builder, tmp_path)
+    ends = [f"1970-01-01T00:00:0{second}+00:00" for second in range(2)]
+    assert rows(tmp_path, "select * from counts") == [("1.50", *ends, 1)]
+
+
+@dataclass(frozen=True)
+class Place:
+    city: str
+    street: str | None = None
+
+
+def test_a_key_with_a_null_has_one_row(tmp_path: Path):
+    builder = StreamsBuilder()
+    table = builder.table("in", key=Place, value=int)
+    table.to_sink(SqliteSink(tmp_path / "shop.db", "totals"), "totals", value="n", timestamp=None)
+
+    def step(*changes: Any) -> list[Any]:
+        put(tmp_path, "shop-totals-sink", *changes, key=Place, value=int)
+        handed_on(builder, tmp_path)
+        return rows(tmp_path, "select * from totals order by n")
+
+    assert step((Place("bonn"), 1), (Place("bonn", "b"), 2)) == [("bonn", None, 1), ("bonn", "b", 2)]
+    assert step((Place("bonn"), 3), (Place("bonn", "b"), 4)) == [("bonn", None, 3), ("bonn", "b", 4)]
+    assert step((Place("bonn"), None)) == [("bonn", "b", 4)]
+
+
+def test_the_key_nan_has_one_row(tmp_path: Path):
+    builder = StreamsBuilder()
+    table = builder.table("in", key=float, value=int)
+    table.to_sink(SqliteSink(tmp_path / "shop.db", "totals"), "totals", timestamp=None)
+    for n in range(2):
+        put(tmp_path, "shop-totals-sink", (float("nan"), n), key=float, value=int)
+        handed_on(builder, tmp_path)
+    assert rows(tmp_path, "select * from totals") == [(None, 1)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ("key text primary key", "has no column named value"),
+        ("key text primary key, value int, n not null", "NOT NULL"),
+    ],
+)
+def test_an_error_that_no_retry_mends_ends_the_program_at_once(columns: str, says: str, tmp_path: Path):
+    rows(tmp_path, f"create table totals ({columns})")
+    builder = StreamsBuilder()
+    sink = SqliteSink(tmp_path / "shop.db", "totals")
+    builder.table("in", key=str, value=int).to_sink(sink, "totals", timestamp=None, retry_for="1 h")
+    put(tmp_path, "shop-totals-sink", ("a", 1), key=str, value=int)
+    with pytest.raises(SinkError, match=says):
+        handed_on(builder, tmp_path)
 
 
 def test_a_log_that_was_made_anew_is_told_apart_although_its_numbers_fit(tmp_path: Path):

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock import ConfigError, SourceError, StreamsBuilder, consume
+from penstock import ConfigError, PenstockError, SourceError, StreamsBuilder, consume
 from penstock.sources import FileSource
 from penstock.sources.files import csv_rows, formats, journal, places
 from penstock.storage.base import LocalStorage, seal
@@ -130,6 +130,28 @@ def test_a_cell_that_does_not_fit_stays_text_so_that_its_record_fails_alone(tmp_
     ]
 
 
+def test_a_key_of_csv_that_does_not_fit_fails_where_it_is_decoded(tmp_path: Path, lake: Path):
+    put(lake / "a.csv", "id,n\n7,1\nx,2\n,3\n")
+    brought_in(tmp_path, FileSource(lake, key="id"), key=int, value=dict)
+    keys = [one.key for one in consume(TOPIC, key=bytes, value=bytes, log=tmp_path / "log")]
+    assert keys == [(7).to_bytes(8, "big"), b'"x"', None]
+
+
+@pytest.mark.parametrize("key", [int, float])
+def test_no_text_is_taken_for_a_number_because_it_has_as_many_bytes(key: type, tmp_path: Path, lake: Path):
+    put(lake / "a.jsonl", lines({"id": "abcdef"}))
+    brought_in(tmp_path, FileSource(lake, key="id"), key=key, value=dict)
+    with pytest.raises(PenstockError, match="needs 8 bytes, got 9"):
+        list(consume(TOPIC, key=key, value=dict, log=tmp_path / "log"))
+
+
+def test_a_row_that_does_not_fit_changes_no_float_of_another_row(tmp_path: Path, lake: Path):
+    put(lake / "a.csv", "customer,amount,price\nann,5,nan\nbob,6,-inf\n")
+    put(lake / "b.csv", "customer,amount,price\nann,5,nan\nbob,6,-inf\neve,x,1\n")
+    brought_in(tmp_path, FileSource(lake), value=Order)
+    assert [row["price"] for _, row in found(tmp_path)] == 2 * ["NaN", "-Infinity"] + [1.0]
+
+
 def test_csv_without_names_gets_them_and_numbers_may_be_keys(tmp_path: Path, lake: Path):
     put(lake / "a.csv", "5,x\n6,y\n")
     put(lake / "b.csv", "")
@@ -188,6 +210,25 @@ def test_a_file_that_changed_while_it_was_read_ends_the_program(tmp_path: Path, 
     ):
         sources.process_sources()
     assert [row["id"] for _, row in found(tmp_path)] == ["1", "2"]
+
+
+def test_a_file_that_grew_while_it_was_read_is_told(tmp_path: Path, lake: Path, monkeypatch: pytest.MonkeyPatch):
+    put(lake / "a.jsonl", lines({"id": "1"}, {"id": "2"}), at=10)
+    ends = formats.JsonLines.read
+
+    def grows(self: Any, most: int) -> Any:
+        found = ends(self, most)
+        if found is None:
+            with (lake / "a.jsonl").open("a") as file:
+                file.write(lines({"id": "3"}))
+        return found
+
+    monkeypatch.setattr(formats.JsonLines, "read", grows)
+    with running(tmp_path, FileSource(lake), value=dict) as sources:
+        sources.process_sources()
+        [child] = sources.now()
+    assert [row["id"] for _, row in found(tmp_path)] == ["1", "2"]
+    assert [one for one in child.told if "file 'a.jsonl' was changed while it was read, and has 36 bytes now" in one]
 
 
 def test_a_file_that_went_before_it_was_read_is_told(tmp_path: Path, lake: Path, caplog: pytest.LogCaptureFixture):
@@ -290,6 +331,8 @@ def test_young_files_wait(tmp_path: Path, lake: Path):
         ("x", {"key": 5}, "key is the name of a field or a column; got 5"),
         ("x", {"delimiter": ";;"}, "delimiter is one character"),
         ("x", {"columns": "ab"}, "columns are names"),
+        ("x", {"columns": []}, "columns are names, each once"),
+        ("x", {"columns": ["a", "a"]}, "columns are names, each once"),
         ("x", {"encoding": "klingon"}, "encoding is an encoding that Python knows, such as 'cp1252' .* got 'klingon'"),
         ("x", {"encoding": "base64"}, "encoding is an encoding that Python knows"),
         ("x", {"encoding": None}, "encoding is an encoding that Python knows"),

@@ -25,7 +25,7 @@ def or_by_name(aggregate: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method ``aggregate`` that takes aggregates by name as well; the class makes a table of them."""
 
     @wraps(aggregate)
-    def either(self: Any, *arguments: Any, **named: Any) -> Any:
+    def either(self: Any, /, *arguments: Any, **named: Any) -> Any:
         if any(map(_is_aggregate, (*arguments, *named.values()))):
             return _by_name(self, arguments, named)
         return aggregate(self, *arguments, **named)
@@ -78,8 +78,10 @@ def _check(arguments: tuple[Any, ...], options: dict[str, Any], chosen: dict[str
                 f"{begin}: {name}= takes an aggregate such as Count() or Sum('amount') beside the others; got "
                 f"{show(one)} of type {type(one).__name__}{nearest(name, OPTIONS)}"
             )
-        if name.startswith("_") or "__" in name:
-            raise TopologyError(f"{begin}: {name!r} is no name for a field; take one without underscores around")
+        if name.startswith("_") or "__" in name or not name.isidentifier():
+            raise TopologyError(
+                f"{begin}: {name!r} is no name for a field; take letters, digits and single underscores between them"
+            )
 
 
 def together_of(value: Serde, chosen: dict[str, NamedAggregate], retracts: bool) -> Together:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from penstock.arrays import Binary
 from penstock.serdes.arrow_types import arrow_type
 from penstock.serdes.base import Serde
+from penstock.serdes.class_columns import ClassField, class_fields
 from penstock.serdes.json import JsonSerde
 from penstock.serdes.row import PLAIN, ColumnSerde, RowSerde
 from penstock.serdes.windowed import WindowedSerde
@@ -64,17 +65,43 @@ def fields_of(serde: Serde, name: str) -> list[Any]:
     """
     if isinstance(serde, WindowedSerde):
         return [*fields_of(serde.inner, name), *(pa.field(one, TIME) for one in WINDOW)]
+    if (own := _own_fields(serde)) is not None:
+        return [one.column for one in own]
     kind = column_type(serde)
     return [field.with_nullable(True) for field in kind] if pa.types.is_struct(kind) else [pa.field(name, kind)]
 
 
 def flat_columns(serde: Serde, data: Binary) -> list[Any]:
     """Those columns, from bytes."""
+    if isinstance(serde, WindowedSerde) and _own_fields(serde.inner) is not None:
+        return [*flat_columns(serde.inner, serde.routing(data)), *map(times_of, serde.windows(data))]
     if isinstance(serde, WindowedSerde):
         inner, start, end = column_of(serde, data).flatten()
         return [*(inner.flatten() if pa.types.is_struct(inner.type) else [inner]), start, end]
+    if (own := _own_fields(serde)) is not None:
+        values = serde.decode_all(data)
+        return [one.of(values) for one in own]
     column = column_of(serde, data)
     return column.flatten() if pa.types.is_struct(column.type) else [column]
+
+
+def _own_fields(serde: Serde) -> tuple[ClassField, ...] | None:
+    """Return the fields of a class of which Arrow alone makes no columns."""
+    is_class = isinstance(serde, JsonSerde) and not isinstance(serde, RowSerde)
+    return class_fields(serde) if is_class else None  # type: ignore[arg-type]
+
+
+def values_of_text(serde: Serde, data: Binary) -> dict[str, list[Any]]:
+    """Return the values of the columns that are text because their types have no Arrow type."""
+    values = serde.decode_all(data)
+    return {one.column.name: one.values(values) for one in _own_fields(serde) or () if one.text is not None}
+
+
+def is_whole(serde: Serde) -> bool:
+    """Return whether values are one column of JSON text, as their type has no fields."""
+    if not isinstance(serde, JsonSerde) or isinstance(serde, RowSerde):
+        return False
+    return arrow_type(serde.type) is None and class_fields(serde) is None
 
 
 def times_of(column: Any) -> Any:

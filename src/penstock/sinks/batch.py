@@ -7,10 +7,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
+from penstock.errors import SinkError
 from penstock.log.records import Records
-from penstock.serdes.json import JsonSerde
+from penstock.messages import show
+from penstock.serdes.arrow_columns import is_whole, values_of_text
 from penstock.serdes.record_columns import RecordColumns
 
 
@@ -55,24 +56,37 @@ class SinkBatch:
         return self._columns.batch(self._records.key, self._records.value, self._records.timestamp)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the records as dicts: of the columns, or the fields of a JSON object of no type."""
+        """Return the records as dicts: of the columns, or the fields of a JSON object of no type.
+
+        Raises:
+            SinkError: a field of such an object has the name of a column, and another value.
+        """
         batch = self.arrow()
         columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
         for serde, data, fields in (
             (self._columns.key, self._records.key, self._columns.keys),
             (self._columns.value, self._records.value, self._columns.values),
         ):
-            if isinstance(serde, JsonSerde) and len(fields) == 1 and fields[0].type == pa.string():
+            if len(fields) and is_whole(serde):
                 columns[fields[0].name] = serde.decode_all(data)
+            elif len(fields):
+                columns |= values_of_text(serde, data)
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         return [self._with_fields(row) for row in rows]
 
     def _with_fields(self, row: dict[str, Any]) -> dict[str, Any]:
-        [*names] = self._columns.values.names
-        if len(names) != 1 or not isinstance(row[names[0]], dict) or not isinstance(self._columns.value, JsonSerde):
+        name = self._columns.values.names[0]
+        if not isinstance(row[name], dict) or not is_whole(self._columns.value):
             return row
-        value = row.pop(names[0])
-        return row | {name: one for name, one in value.items() if name not in row}
+        value: dict[str, Any] = row.pop(name)
+        for name in row.keys() & value.keys():
+            if row[name] != value[name]:
+                raise SinkError(
+                    f"a value has a field {name!r}, and another column of its row is called so, too: one of them would "
+                    f"be lost. Give the column another name: to_sink(..., key=...) or to_sink(..., timestamp=...). "
+                    f"The field is {show(value[name])}, the column {show(row[name])}"
+                )
+        return row | value
 
     def pieces(self, rows: int) -> Iterator[SinkBatch]:
         """Yield the records some at a time, so that the sink works on some while others are decoded."""

@@ -20,6 +20,8 @@ from penstock.values.durations import Duration, to_ms
 from penstock.values.masking import masked
 
 KEY = "Idempotency-Key"
+IS_DELETED = "is_deleted"
+"""The field of each change of a table."""
 TIMEOUT: Duration = "30 seconds"
 
 _PASSING = {
@@ -35,6 +37,16 @@ _PASSING = {
 """Answers below 500 after which the same request may succeed later."""
 
 _MOST_OF_ANSWER = 300
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: urllib would ask the other address with GET, without the rows."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+_OPENER = urllib.request.build_opener(_NoRedirects)
 
 
 class HttpSink(Sink):
@@ -98,7 +110,7 @@ class _Writer(SinkWriter):
         headers = {"Content-Type": "application/json", **self._sink.headers, KEY: key}
         request = urllib.request.Request(self._sink.url, msgspec.json.encode(rows), headers, method="POST")
         try:
-            with urllib.request.urlopen(request, timeout=self._sink.timeout / 1000) as answer:
+            with _OPENER.open(request, timeout=self._sink.timeout / 1000) as answer:
                 crash_point("in-sink")
                 answer.read()
         except urllib.error.HTTPError as error:
@@ -106,7 +118,7 @@ class _Writer(SinkWriter):
                 said = _text(error)
             if error.code >= HTTPStatus.INTERNAL_SERVER_ERROR or error.code in _PASSING:
                 raise OSError(f"the service answered {error.code}{said}") from None
-            raise SinkError(f"the service answered {error.code}{said}") from None
+            raise SinkError(f"the service answered {error.code}{said or _other_place(error)}") from None
         except urllib.error.URLError as error:
             raise OSError(f"the service cannot be reached: {error.reason}") from None
 
@@ -114,12 +126,21 @@ class _Writer(SinkWriter):
         if not self._partition.is_table:
             return batch.rows()
         newest = batch.newest()
-        return [
-            row | {"is_deleted": gone} for row, gone in zip(newest.rows(), newest.is_deleted.to_pylist(), strict=True)
-        ]
+        rows = newest.rows()
+        if any(IS_DELETED in row for row in rows):
+            raise SinkError(
+                f"a row has a field {IS_DELETED!r}, and HttpSink adds a field of this name: rename it first"
+            )
+        return [row | {IS_DELETED: gone} for row, gone in zip(rows, newest.is_deleted.to_pylist(), strict=True)]
 
 
 def _text(error: urllib.error.HTTPError) -> str:
     """Return what an answer says, for messages."""
     text = error.read(_MOST_OF_ANSWER).decode(errors="replace").strip()
     return f": {masked(text)}" if text else ""
+
+
+def _other_place(error: urllib.error.HTTPError) -> str:
+    """Return the advice about a redirect, for messages."""
+    place = error.headers.get("Location")
+    return f": HttpSink follows no redirect. Give it the new address: {masked(place)}" if place else ""

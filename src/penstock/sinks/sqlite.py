@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import datetime
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from penstock.arrays import BoolArray
+from penstock.errors import SinkError
 from penstock.sinks import sql
 from penstock.sinks.batch import SinkBatch
 from penstock.sinks.protocol import SinkPartition, SinkWriter
@@ -20,7 +25,7 @@ class SqliteSink(sql.FileSink):
     """A table in an SQLite database: each record of a stream is a row, each key of a table has one.
 
     The table is made when it does not exist, with a column for each field. ``to_sink`` names the other columns. Times
-    are text of ISO 8601, lists and structs are JSON. The numbers are in the table ``penstock_sinks``.
+    are text of ISO 8601, lists and structs are JSON, NaN is null. The numbers are in the table ``penstock_sinks``.
 
     Args:
         path: the file of the database.
@@ -49,9 +54,10 @@ class _Writer(sql.SqlWriter):
         super().__init__(partition, sink.table, sink.shown)
         self._database = sqlite3.connect(sink.path, timeout=_WAIT_SECONDS, isolation_level=None)
         try:
-            for statement in self.tables.values():
-                self.run(statement)
-            self.start_number()
+            with _plainly():
+                for statement in self.tables.values():
+                    self.run(statement)
+                self.start_number()
         except BaseException:
             self.close()
             raise
@@ -59,15 +65,40 @@ class _Writer(sql.SqlWriter):
     def run(self, statement: str, *values: Any) -> Any:
         return self._database.execute(statement, values).fetchone()
 
+    def write(self, batch: SinkBatch, commit: int) -> None:
+        with _plainly():
+            super().write(batch, commit)
+
     def append(self, batch: SinkBatch) -> None:
         self._insert(batch, "")
 
     def upsert(self, newest: SinkBatch) -> None:
         gone = newest.is_deleted.to_numpy(zero_copy_only=False)
-        same = " AND ".join(f"{sql.quoted(name)} IS ?" for name in self.keys)
         deleted = _rows(newest.take(gone).arrow().select(self.keys))
-        self._database.executemany(f"DELETE FROM {self.table} WHERE {same}", deleted)
-        self._insert(newest.take(~gone), self.otherwise)
+        self._database.executemany(f"DELETE FROM {self.table} WHERE {self._same}", deleted)
+        kept = newest.take(~gone)
+        has_null = _has_null(kept.arrow().select(self.keys))
+        self._insert(kept.take(~has_null), self.otherwise)
+        if has_null.any():
+            self._put(kept.take(has_null))
+
+    @property
+    def _same(self) -> str:
+        return " AND ".join(f"{sql.quoted(name)} IS ?" for name in self.keys)
+
+    def _put(self, batch: SinkBatch) -> None:
+        """Insert or update rows with a null in their key, which SQLite's constraints take for a new key each time."""
+        rows, keys = _rows(batch.arrow()), _rows(batch.arrow().select(self.keys))
+        others = [name for name in self.names if name not in self.keys]
+        if others:
+            to = ", ".join(f"{sql.quoted(name)} = ?" for name in others)
+            values = _rows(batch.arrow().select(others))
+            both = [(*value, *key) for value, key in zip(values, keys, strict=True)]
+            self._database.executemany(f"UPDATE {self.table} SET {to} WHERE {self._same}", both)
+        marks = ", ".join("?" for _ in self.names)
+        is_new = f"WHERE NOT EXISTS (SELECT 1 FROM {self.table} WHERE {self._same})"
+        new = [(*row, *key) for row, key in zip(rows, keys, strict=True)]
+        self._database.executemany(f"INSERT INTO {self.table} ({sql.listed(self.names)}) SELECT {marks} {is_new}", new)
 
     def _insert(self, batch: SinkBatch, otherwise: str) -> None:
         values = ", ".join("?" for _ in self.names)
@@ -86,8 +117,29 @@ class _Writer(sql.SqlWriter):
         self._database.close()
 
 
+@contextmanager
+def _plainly() -> Iterator[None]:
+    """Raise ``SinkError`` for what no retry mends."""
+    try:
+        yield
+    except (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.DataError, OverflowError) as error:
+        raise SinkError(f"{type(error).__name__}: {error}") from None
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:  # busy, full, or a disk that fails
+            raise
+        raise SinkError(f"{type(error).__name__}: {error}") from None
+
+
 def _rows(batch: Any) -> list[tuple[Any, ...]]:
     return list(zip(*(sql.values_of(column, _conversion(column.type)) for column in batch.columns), strict=True))
+
+
+def _has_null(columns: Any) -> BoolArray:
+    """Return which rows have a null, or NaN, which SQLite keeps as one."""
+    found = np.zeros(columns.num_rows, np.bool_)
+    for column in columns.columns:
+        found |= column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+    return found
 
 
 def _conversion(type_: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from datetime import date, datetime
 from functools import cache
+from math import isfinite
 from typing import Any, get_type_hints
 
 import msgspec
@@ -13,6 +14,7 @@ import pyarrow as pa
 from penstock.arrays import binary
 from penstock.serdes import STR, Serde, json_columns, plain_type
 from penstock.serdes.json import JsonSerde
+from penstock.serdes.json_columns import text_of
 from penstock.values.decoding import json_decoder
 
 _KINDS = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), datetime: pa.timestamp("us"), date: pa.date32()}
@@ -36,7 +38,19 @@ def _key_of(value: Any, serde: Serde) -> bytes:
     try:
         return serde.encode_to_bytes(value)
     except Exception:
-        return value.encode() if isinstance(value, str) and serde is STR else msgspec.json.encode(value)
+        if isinstance(value, str) and serde is STR:
+            return value.encode()
+        text = msgspec.json.encode(value)
+        return text + b" " if serde.plain in (int, float) and _is_read(text, serde) else text
+
+
+def _is_read(text: bytes, serde: Serde) -> bool:
+    """Return whether text has as many bytes as numbers of a type, and so would be taken for one of them."""
+    try:
+        serde.decode(text)
+    except Exception:
+        return False
+    return True
 
 
 def keys_in_lines(lines: Any, field: str, serde: Serde) -> Any:
@@ -66,8 +80,7 @@ def keys_of_text(column: Any, serde: Serde) -> Any:
     if serde is STR:
         return column.cast(pa.binary())
     kind = _KINDS.get(serde.plain) if serde.plain is not None else None
-    values = column if kind is None else _cast(column, kind)
-    return keys_of(values.to_pylist(), serde)
+    return keys_of(_cells(column, kind), serde)
 
 
 def keys_of_column(column: Any, serde: Serde) -> Any:
@@ -90,11 +103,16 @@ def objects_of_text(batch: Any, serde: Serde, where: str) -> Any:
 
 def _one_by_one(batch: Any, kinds: dict[str, Any]) -> Any:
     """The objects of rows some of which do not fit: their cells stay text."""
-    columns = {name: _cells(batch.column(name), kinds.get(name)) for name in batch.schema.names}
+    columns = {name: _as_json(_cells(batch.column(name), kinds.get(name))) for name in batch.schema.names}
     names = list(columns)
     return binary(
         [msgspec.json.encode(dict(zip(names, row, strict=True))) for row in zip(*columns.values(), strict=True)]
     )
+
+
+def _as_json(cells: list[Any]) -> list[Any]:
+    """Return cells with text in place of floats that JSON does not have."""
+    return [text_of(one) if type(one) is float and not isfinite(one) else one for one in cells]
 
 
 def _cells(column: Any, kind: Any) -> list[Any]:

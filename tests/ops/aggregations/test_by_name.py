@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
 from typing import Any, TypedDict
 
 import msgspec
@@ -17,6 +19,7 @@ from penstock import (
     Max,
     Mean,
     Min,
+    ProcessingError,
     SessionWindows,
     SlidingWindows,
     StreamsBuilder,
@@ -24,6 +27,7 @@ from penstock import (
     TimeWindows,
     TopN,
 )
+from penstock.testing import pipe
 from support.flows import Run, source, windowed
 
 
@@ -286,3 +290,23 @@ def test_tables_refuse_floats_that_cannot_be_taken_out_of_a_sum_again(run: Run):
     groups.aggregate(total=Sum()).to_stream().to("out")
     ran = run(builder, [("1", 0.5, 1), ("2", float("nan"), 2), ("3", 0.25, 3)], on_error="skip")
     assert plain(ran.output()) == [("all", (0.5,), 1), ("all", (0.75,), 3)]
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "kind"),
+    [(Max, datetime), (Min, datetime), (lambda field: TopN(1, by=field), datetime), (Sum, Decimal), (Mean, Decimal)],
+)
+def test_values_that_plain_json_does_not_keep_need_a_type(aggregate: Any, kind: type):
+    values = {datetime: [datetime(2026, 11, 27, 10), datetime(2026, 11, 27, 11)], Decimal: [Decimal("1.5"), Decimal(2)]}
+
+    def untyped(value: dict[str, Any]):  # type: ignore[no-untyped-def]
+        return values[kind][value["n"]]
+
+    def typed(value: dict[str, Any]) -> Any:
+        return values[kind][value["n"]]
+
+    typed.__annotations__["return"] = kind
+    rows = [("a", {"n": 0}), ("a", {"n": 1})]
+    with pytest.raises(ProcessingError, match="give the type with a class of values, or as the result of the function"):
+        pipe(lambda stream: stream.group_by_key().aggregate(best=aggregate(untyped)), rows)
+    assert len(pipe(lambda stream: stream.group_by_key().aggregate(best=aggregate(typed)), rows)) == 2

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock import Count, Mean, StreamsBuilder, Sum
+from penstock import Collect, Count, Mean, StreamsBuilder, Sum
 from penstock.plan.aggregates.together import Together
+from penstock.testing import TopologyTestDriver
 from penstock.testing.cuts import CutDriver
 from support import by_name
 from support.flows import pipe_rows
@@ -125,3 +126,36 @@ def test_a_change_that_fails_leaves_its_group_as_it_was():
         pipe_rows(driver, [("1", 4, 1), ("2", 0, 2), ("3", 6, 3), ("1", None, 4)])
         written = [msgspec.structs.astuple(record.value) for record in driver.read_output("out")]
     assert written == [(1, 3), (2, 5), (1, 2)]
+
+
+EQUAL: dict[str, tuple[Any, Any, list[Any]]] = {
+    "a truth and a number": (True, 1, [True]),
+    "a float and a whole number": (1.0, 1, [1.0]),
+    "nested": ({"n": True}, {"n": 1}, [{"n": True}]),
+    "a tuple": ((1, 2), (3, 4), [[1, 2]]),
+}
+
+
+@pytest.mark.parametrize("what", EQUAL)
+def test_collect_takes_out_the_value_itself_and_no_equal_one(what: str):
+    stays, goes, left = EQUAL[what]
+    builder = StreamsBuilder()
+    table = builder.table("in", key=str, value=dict).group_by(lambda key, value: ("g", value))
+    is_first = {"a": stays, "b": goes}
+    table.aggregate(all=Collect(lambda value: is_first[value["is"]])).to_stream().to("out")
+    driver = TopologyTestDriver(builder.build())
+    for key, value in (("a", {"is": "a"}), ("b", {"is": "b"}), ("b", None)):
+        driver.pipe_input("in", key, value)
+    [*_, last] = driver.read_output("out")
+    assert repr(last.value.all) == repr(left)
+
+
+def test_collect_takes_nan_out():
+    builder = StreamsBuilder()
+    table = builder.table("in", key=str, value=float).group_by(lambda key, value: ("g", value))
+    table.aggregate(all=Collect()).to_stream().to("out")
+    driver = TopologyTestDriver(builder.build())
+    for key, value in (("a", float("nan")), ("b", 1.0), ("a", None)):
+        driver.pipe_input("in", key, value)
+    [*_, last] = driver.read_output("out")
+    assert last.value.all == [1.0]

@@ -7,11 +7,13 @@ import functools
 import os
 import signal
 import sys
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from penstock import ProcessingError, StreamsBuilder, TopologyError, columnar
+from penstock.ops.core import awaited
 from penstock.ops.core.awaited import call_all
 from penstock.plan.awaiting import Awaiting
 from support.flows import Run, source
@@ -157,6 +159,51 @@ def test_calls_are_cancelled_when_the_program_is_interrupted():
 
 
 # --- errors ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_call_that_goes_on_when_it_is_cancelled_fails_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch):
+    async def stays(value: int) -> int:
+        while value == 2:
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(3600)
+        return value * 10
+
+    monkeypatch.setattr(awaited, "_UNTIL_CANCELLED", 0.05)
+    rows = [(n,) for n in range(1, 5)]
+    outcomes = call_all(stays, rows, calls(timeout_ms=20, capacity=1, retries=1))
+    assert [result for result, _ in outcomes] == [10, None, 30, 40]
+    assert "longer than timeout=20 ms, 2 times. It goes on although it was cancelled" in str(outcomes[1][1])
+
+
+@pytest.mark.parametrize("pauses", [True, False])
+def test_a_call_that_cancels_itself_fails_alone(pauses: bool):
+    async def cancels_itself(value: int) -> int:
+        task = asyncio.current_task()
+        if value == 2 and task is not None:
+            task.cancel()
+        if pauses:
+            await asyncio.sleep(0)
+        return value * 10
+
+    outcomes = call_all(cancels_itself, [(n,) for n in range(1, 5)], calls(capacity=1))
+    assert [result for result, _ in outcomes] == [10, None, 30, 40]
+    assert isinstance(outcomes[1][1], asyncio.CancelledError)
+
+
+@pytest.mark.parametrize("how", ["leaves", "stops"])
+def test_no_function_ends_the_loop_in_which_others_wait(how: str, caplog: pytest.LogCaptureFixture):
+    async def ends(value: int) -> int:
+        if how == "leaves":
+            task = asyncio.ensure_future(leaves(value))
+            await asyncio.wait([task])
+            assert isinstance(task.exception(), SystemExit)
+        else:
+            asyncio.get_running_loop().stop()
+        await asyncio.sleep(0.01)
+        return value * 10
+
+    assert [result for result, _ in call_all(ends, [(1,), (2,)], calls())] == [10, 20]
+    assert "the event loop goes on" in caplog.text or "the loop goes on" in caplog.text
 
 
 async def at_once(value: int) -> int:

@@ -165,6 +165,8 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "no class": (lambda s: s.map_values(3, id=col("id")), "3 has no fields"),
     "and": (lambda s: s.filter(col("paid") and col("paid")), "has no truth by itself: it has one for each record"),
+    "a function": (lambda s: s.filter((col("amount") > 1) & (lambda value: False)), "which it would not call"),
+    "a function for a field": (lambda s: s.map_values(Slim, id=lambda value: "x", amount=1), "which it would not call"),
     "no name": (lambda s: s.filter(col("a..b")), "col at"),
     "a field of text": (
         lambda s: s.map_values(lambda value: "x", value=str).filter(col("amount") > 1),

@@ -150,6 +150,14 @@ WRONG = [
     ([1], "Expected `object`, got `array`"),
     (with_schema({"op": 5}), "Expected `str | null`, got `int` - at `$.payload.op`"),
     (change("c", after={"id": "seven"}), "Expected `int`, got `str` - at `$.id`"),
+    (
+        change("u", after={"id": 7, "note": "__debezium_unavailable_value", "cents": 1}),
+        "placeholder for a large value that an update did not change, so its value is not known: 'note'",
+    ),
+    (
+        with_schema(change("u", after={"id": 7, "scan": "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="})),
+        "its value is not known: 'scan'. Have the database tell whole rows: ALTER TABLE ... REPLICA IDENTITY FULL",
+    ),
 ]
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError
 from typing import Any
 
 from penstock.figures.moving import moving
 from penstock.plan.awaiting import Awaiting
+
+_log = logging.getLogger(__name__)
 
 Outcome = tuple[Any, BaseException | None]
 """The result of a call, and its error."""
@@ -18,7 +22,7 @@ Outcome = tuple[Any, BaseException | None]
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 10.0
 """Seconds before the first and before later repetitions; each wait is twice the one before."""
 _UNTIL_CANCELLED = 5.0
-"""Seconds that calls have to end once they are cancelled."""
+"""Seconds that calls have to end once they are cancelled, because of a time-out or the end of the program."""
 
 
 class Loops:
@@ -36,8 +40,18 @@ class Loops:
             found = self._loops.get(os.getpid())
             if found is None:
                 found = self._loops[os.getpid()] = asyncio.new_event_loop()
-                threading.Thread(target=found.run_forever, name="penstock awaits calls", daemon=True).start()
+                threading.Thread(target=_run, args=[found], name="penstock awaits calls", daemon=True).start()
             return found
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop for good, even if a task of the user stops it or calls sys.exit: others wait for its calls."""
+    while True:
+        try:
+            loop.run_forever()
+            _log.warning("a function of the program stopped the event loop of its awaited calls; the loop goes on")
+        except BaseException as error:
+            _log.warning("a task that an awaited function started raised %r; the event loop goes on", error)
 
 
 _loops = Loops()
@@ -58,33 +72,97 @@ def call_all(call: Callable[..., Any], rows: Sequence[tuple[Any, ...]], how: Awa
 
 
 class _Calls:
-    """The calls for some rows."""
+    """The calls for some rows, each made by one of some workers."""
 
     def __init__(self, call: Callable[..., Any], rows: Sequence[tuple[Any, ...]], how: Awaiting):
         self._call, self._how = call, how
+        self._seconds = None if how.timeout_ms is None else how.timeout_ms / 1000
         self._size = min(how.capacity, len(rows))
         self._following = iter(enumerate(rows))
         self.outcomes: list[Outcome] = [(None, None)] * len(rows)
         self._moved = moving.through([])
         self._task: asyncio.Task[Any] | None = None
+        self._at: dict[asyncio.Task[Any], tuple[int, float]] = {}
+        """For each worker the number of its call, and when its attempt began."""
         self._is_cancelled = False
         self._ended = threading.Event()
 
     async def make(self) -> None:
         self._task = asyncio.current_task()
-        workers = [asyncio.ensure_future(self._work()) for _ in range(0 if self._is_cancelled else self._size)]
+        working = {asyncio.ensure_future(self._work()) for _ in range(0 if self._is_cancelled else self._size)}
         try:
-            await asyncio.gather(*workers)
+            while working:
+                done, working = await asyncio.wait(working, timeout=_UNTIL_CANCELLED)
+                for worker in done:
+                    worker.result()
+                for worker in self._stuck(working):
+                    working = (working - {worker}) | {asyncio.ensure_future(self._work())}
         finally:
-            for worker in workers:
+            for worker in working:
                 worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+            if working:
+                await asyncio.wait(working, timeout=_UNTIL_CANCELLED)
             self._ended.set()
 
     async def _work(self) -> None:
+        worker = asyncio.current_task()
+        assert worker is not None
         for number, arguments in self._following:
-            self.outcomes[number] = await _one(self._call, arguments, self._how)
+            outcome = await self._one(worker, number, arguments)
+            if worker not in self._at:  # its call was given up
+                return
+            self.outcomes[number] = outcome
             self._moved.append(number)
+
+    async def _one(self, worker: asyncio.Task[Any], number: int, arguments: tuple[Any, ...]) -> Outcome:
+        """Make one call, and repeat it as often as the user allows."""
+        outcome: Outcome = (None, None)
+        for attempt in range(self._how.retries + 1):
+            if attempt:
+                self._at[worker] = number, math.inf
+                await asyncio.sleep(min(_FIRST_WAIT * 2 ** (attempt - 1), _LONGEST_WAIT))
+            self._at[worker] = number, time.monotonic()
+            outcome = await self._attempt(worker, arguments)
+            if outcome[1] is None or worker not in self._at:
+                break
+        return outcome
+
+    async def _attempt(self, worker: asyncio.Task[Any], arguments: tuple[Any, ...]) -> Outcome:
+        limit = asyncio.timeout(self._seconds)
+        try:
+            async with limit:
+                result = await self._call(*arguments)
+            if worker.cancelling():  # the function cancelled its own task, which the next await notices
+                await asyncio.sleep(0)
+            return result, None
+        except TimeoutError as error:
+            return None, self._late() if limit.expired() else error
+        except asyncio.CancelledError as error:
+            if self._is_cancelled:
+                raise
+            while worker.uncancel():
+                pass
+            return None, error
+        except GeneratorExit:
+            raise
+        except BaseException as error:  # a call of sys.exit is a failure like any other
+            return None, error
+
+    def _late(self, more: str = "") -> TimeoutError:
+        attempts = f", {self._how.retries + 1} times" if self._how.retries else ""
+        return TimeoutError(f"the function took longer than timeout={self._how.timeout_ms} ms{attempts}{more}")
+
+    def _stuck(self, working: set[asyncio.Task[Any]]) -> list[asyncio.Task[Any]]:
+        """Give up calls that go on long after their time-out, and return their workers."""
+        if self._seconds is None:
+            return []
+        least = time.monotonic() - self._seconds - _UNTIL_CANCELLED
+        found = [worker for worker in working if worker in self._at and self._at[worker][1] < least]
+        for worker in found:
+            number, _ = self._at.pop(worker)
+            error = self._late(". It goes on although it was cancelled: let the function raise CancelledError")
+            self.outcomes[number] = None, error
+        return found
 
     def cancel(self, loop: asyncio.AbstractEventLoop) -> None:
         """Cancel the calls, from the thread that waits for them, and let them end."""
@@ -95,36 +173,3 @@ class _Calls:
     def _cancel_task(self) -> None:
         if self._task is not None:
             self._task.cancel()
-
-
-async def _one(call: Callable[..., Any], arguments: tuple[Any, ...], how: Awaiting) -> Outcome:
-    """Make one call, and repeat it as often as the user allows."""
-    outcome: Outcome = (None, None)
-    for attempt in range(how.retries + 1):
-        if attempt:
-            await asyncio.sleep(min(_FIRST_WAIT * 2 ** (attempt - 1), _LONGEST_WAIT))
-        outcome = await _attempt(call, arguments, how)
-        if outcome[1] is None:
-            break
-    return outcome
-
-
-async def _attempt(call: Callable[..., Any], arguments: tuple[Any, ...], how: Awaiting) -> Outcome:
-    limit = asyncio.timeout(None if how.timeout_ms is None else how.timeout_ms / 1000)
-    try:
-        async with limit:
-            return await call(*arguments), None
-    except TimeoutError as error:
-        if not limit.expired():
-            return None, error
-        attempts = f", {how.retries + 1} times" if how.retries else ""
-        return None, TimeoutError(f"the function took longer than timeout={how.timeout_ms} ms{attempts}")
-    except (asyncio.CancelledError, CancelledError) as error:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise
-        return None, error
-    except GeneratorExit:
-        raise
-    except BaseException as error:  # a call of sys.exit is a failure like any other
-        return None, error

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
+
+import msgspec
 
 from penstock.messages import show
 
@@ -18,6 +21,10 @@ Cells = tuple[Any, ...]
 MOST, LEAST = 2**63 - 1, -(2**63)
 """The largest and the smallest sum of whole numbers: those of 64 bits."""
 _NUMBERS = frozenset((int, float, Decimal))
+_SAY_TYPE = (
+    ". Values whose type nothing tells are kept as plain JSON: give the type with a class of values, or as the result "
+    "of the function, such as -> datetime or -> Decimal"
+)
 
 
 class Cell(NamedTuple):
@@ -75,9 +82,15 @@ class Folding(ABC):
         """Return a value if it is a number that can be added here."""
         if type(value) not in _NUMBERS:
             raise TypeError(f"{self.called} takes numbers; got {show(value)} of type {type(value).__name__}")
+        if type(value) is Decimal and Decimal not in (self.type, *get_args(self.type)):
+            raise TypeError(f"{self.called} got {show(value)} of type Decimal{_SAY_TYPE}")
         if self.retracts and not math.isfinite(value):
             raise ValueError(f"{self.called}: {value} cannot be taken out of a sum again when its row changes")
         return value
+
+    def _incomparable(self, error: TypeError, kind: Any) -> TypeError:
+        """Return the error about values that have no order, and what to do about it."""
+        return TypeError(f"{self.called}: {error}{_SAY_TYPE if kind is Any else ''}")
 
     def _sum(self, one: Any, other: Any) -> Any:
         total = other if one is None else one + other
@@ -193,7 +206,10 @@ class Choosing(Folding):
             return cells if self.largest else (value,)
         if value != value:
             return (value,) if self.largest else cells
-        return (value,) if (value > chosen if self.largest else value < chosen) else cells
+        try:
+            return (value,) if (value > chosen if self.largest else value < chosen) else cells
+        except TypeError as error:
+            raise self._incomparable(error, self.type) from None
 
     def merge(self, one: Cells, other: Cells) -> Cells:
         return self.add(one, other[0])
@@ -244,7 +260,10 @@ class Ranking(Folding):
         return self._ranked([*zip(one[1], one[0], strict=True), *zip(other[1], other[0], strict=True)])
 
     def _ranked(self, pairs: list[Any]) -> Cells:
-        best = sorted(pairs, key=_rank, reverse=True)[: self.count]
+        try:
+            best = sorted(pairs, key=_rank, reverse=True)[: self.count]
+        except TypeError as error:
+            raise self._incomparable(error, self.rank) from None
         return [value for _, value in best], [rank for rank, _ in best]
 
 
@@ -275,8 +294,25 @@ class Collecting(Folding):
         return ([*one[0], *other[0]][: self.limit],)
 
     def subtract(self, cells: Cells, value: Any) -> Cells:
-        place = cells[0].index(value)
+        place = _place_of(value, cells[0])
         return ([*cells[0][:place], *cells[0][place + 1 :]],)
+
+
+def _place_of(value: Any, values: list[Any]) -> int:
+    """Return the place of a value in a list: ``True``, 1 and 1.0 are equal, but not the same; NaN is itself."""
+    with suppress(TypeError):  # a value that is not JSON
+        text = _text(value)
+        for place, one in enumerate(values):
+            if _text(one) == text:
+                return place
+    return values.index(value)
+
+
+def _text(value: Any) -> bytes:
+    """Return what tells apart values that come back from bytes."""
+    if type(value) is float:
+        return repr(value).encode()
+    return msgspec.json.encode(value, order="deterministic")
 
 
 def optional(kind: Any) -> Any:

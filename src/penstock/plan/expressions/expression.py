@@ -193,8 +193,19 @@ def _two(sign: str, left: Any, right: Any) -> Operation:
 
 
 def as_expression(given: Any) -> Expression:
-    """Return an expression, or the given value for each record."""
-    return given if isinstance(given, Expression) else Literal(given)
+    """Return an expression, or the given value for each record.
+
+    Raises:
+        TopologyError: it is a function, which nobody would call.
+    """
+    if isinstance(given, Expression):
+        return given
+    if callable(given):
+        raise TopologyError(
+            f"an expression at {caller()} takes values and other expressions; got {show(given)}, which it would not "
+            "call. Write the whole step as a function: lambda value: ..."
+        )
+    return Literal(given)
 
 
 @telling

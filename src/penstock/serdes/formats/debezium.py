@@ -22,6 +22,8 @@ _ROWS = frozenset("cru")
 _DELETE = "d"
 _NOTHING = Raw(b"")
 _MISSING = frozenset((b"", b"null"))
+_UNKNOWN, _UNKNOWN_BYTES = b'"__debezium_unavailable_value"', b'"X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="'
+"""Stands for a large value of PostgreSQL or Oracle that an update did not change: as text, and as bytes."""
 _OTHERS = {
     "t": "a truncate of the whole table, which says nothing of single keys: set skipped.operations=t in the connector, "
     "as it is by default, and begin with an empty table after a truncate",
@@ -56,8 +58,8 @@ def debezium(
     """The format of change data that Debezium writes, for ``format=`` of ``table`` and ``stream``.
 
     The value is the row after an insert, an update or a snapshot; a deletion and its tombstone are null. For a
-    truncate, or a value that is not such an envelope, ``on_error`` decides. Envelopes and keys may include their
-    schemas (``schemas.enable``) or not.
+    truncate, a row with Debezium's placeholder for an unknown value, or a value that is not such an envelope,
+    ``on_error`` decides. Envelopes and keys may include their schemas (``schemas.enable``) or not.
 
     Penstock also takes keys out of their envelopes. With ``key=str``, ``int`` or ``float``, the key is the only field
     of the primary key; with a class or dict, it has all fields. With ``key=bytes``, keys do not change.
@@ -134,7 +136,9 @@ class Debezium(Format):
             if not different <= {_DELETE}:
                 return None
             rows = [None if op == _DELETE else row for op, row in zip(ops, rows, strict=True)]
-        return None if not _MISSING.isdisjoint(rows) else Opened(rows)
+        if not _MISSING.isdisjoint(rows) or any(map(_lacks_values, rows)):
+            return None
+        return Opened(rows)
 
     def one(self, text: bytes | None, headers: Headers) -> Texts:
         change = None if text is None else self.change(text)
@@ -153,6 +157,12 @@ class Debezium(Format):
             raise self.wrong(f"the change has the unknown op {opened.op!r}; expected c, u, d or r")
         if opened.op in _ROWS and bytes(opened.after) in _MISSING:
             raise self.wrong(f"the change has op {opened.op!r}, but no row in 'after'; got {show(text, 80)}")
+        if opened.op in _ROWS and _lacks_values(bytes(opened.after)):
+            raise self.wrong(
+                "the row in 'after' has Debezium's placeholder for a large value that an update did not change, so "
+                f"its value is not known: {_placeholders(bytes(opened.after))}. Have the database tell whole rows: "
+                "ALTER TABLE ... REPLICA IDENTITY FULL"
+            )
         return opened
 
     def key(self, text: bytes) -> bytes:
@@ -167,6 +177,17 @@ class Debezium(Format):
         change = _plain(value)
         found = field_of(change, "source", "ts_ms")
         return field_of(change, "ts_ms") if found is None else found
+
+
+def _lacks_values(text: bytes | None) -> bool:
+    """Return whether JSON has a placeholder in place of a value that Debezium does not know."""
+    return text is not None and (_UNKNOWN in text or _UNKNOWN_BYTES in text)
+
+
+def _placeholders(row: bytes) -> str:
+    """Return the names of the fields with placeholders, as users read them."""
+    fields = json_decoder(dict[str, Raw]).decode(row)
+    return ", ".join(repr(name) for name, value in fields.items() if _lacks_values(bytes(value)))
 
 
 _TOMBSTONE = _Payload(_DELETE)
@@ -202,7 +223,7 @@ class _Changes(Debezium):
         decode = json_decoder(_Envelope).decode
         found: list[Any] = list(map(decode, present))  # type: ignore[arg-type]
         has_schema = set(map(type, map(_payload, found))) != {UnsetType}
-        if has_schema or not set(map(_op, found)) <= _ROWS | {_DELETE}:
+        if has_schema or not set(map(_op, found)) <= _ROWS | {_DELETE} or any(map(_lacks_values, present)):
             return None
         return Opened(present, kept)
 

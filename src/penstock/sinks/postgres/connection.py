@@ -14,12 +14,15 @@ from penstock.sinks.postgres.copy_text import copy_text
 
 try:
     import psycopg
-    from psycopg.errors import CheckViolation, NotNullViolation
+    from psycopg.errors import CardinalityViolation, CheckViolation, NotNullViolation
 except ModuleNotFoundError:
     raise ConfigError("PostgresSink needs psycopg: pip install 'penstock-streams[postgres]'") from None
 
 BATCH, IS_DELETED = '"penstock_batch"', '"penstock deleted"'
 """The temporary table with the newest record of each key, and its column that marks deletions."""
+
+SAME_KEY = CardinalityViolation
+"""The error about two rows of one statement that have the same key."""
 
 _LASTING = (
     psycopg.DataError,
@@ -120,5 +123,7 @@ class Connection:
         """Raise the lasting error for what no retry mends."""
         try:
             yield
+        except SAME_KEY:  # the sink writes fewer rows at once
+            raise
         except _LASTING as error:
             raise self._lasting(f"{type(error).__name__}: {error}") from None

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.sinks import sql
 from penstock.sinks.batch import SinkBatch
-from penstock.sinks.postgres.connection import BATCH, IS_DELETED, Connection
+from penstock.sinks.postgres.connection import BATCH, IS_DELETED, SAME_KEY, Connection
 from penstock.sinks.postgres.parameters import Parameters
 from penstock.sinks.postgres.types import postgres_type
 from penstock.sinks.protocol import Sink, SinkPartition, SinkWriter
@@ -17,6 +17,10 @@ TIMEOUT: Duration = "1 minute"
 
 _PIECE = 8_192
 """How many rows are made at once."""
+
+
+_HALF = '"penstock half"'
+"""The savepoint before some rows."""
 
 
 class PostgresSink(Sink):
@@ -111,8 +115,22 @@ class _Writer(sql.SqlWriter):
         self._connection.copy(self.table, sql.listed(self.names), pieces)
 
     def upsert(self, newest: SinkBatch) -> None:
+        self._connection.make_batch(self.table, sql.listed(self.names))
+        self._upsert_in_parts(newest)
+
+    def _upsert_in_parts(self, newest: SinkBatch) -> None:
+        """Upsert a batch; if the database takes two of its keys for the same, such as 0.0 and -0.0, in halves."""
+        self.run(f"SAVEPOINT {_HALF}")
+        try:
+            self._upsert(newest)
+        except SAME_KEY:
+            self.run(f"ROLLBACK TO SAVEPOINT {_HALF}")
+            for part in newest.pieces((len(newest) + 1) // 2):
+                self._upsert_in_parts(part)
+                self.run(f"DELETE FROM {BATCH}")
+
+    def _upsert(self, newest: SinkBatch) -> None:
         names = sql.listed(self.names)
-        self._connection.make_batch(self.table, names)
         pieces = (one.arrow().append_column(IS_DELETED, one.is_deleted) for one in newest.pieces(_PIECE))
         self._connection.copy(BATCH, f"{names}, {IS_DELETED}", pieces)
         same = " AND ".join(f"old.{name} = new.{name}" for name in map(sql.quoted, self.keys))

@@ -74,8 +74,10 @@ class FileSource(Source):
         if not (isinstance(delimiter, str) and len(delimiter) == 1 and delimiter.isascii()):
             raise ConfigError(f"FileSource: delimiter is one character of ASCII; got {show(delimiter)}")
         names = None if columns is None else tuple(columns)
-        if names is not None and (isinstance(columns, str) or not all(isinstance(one, str) for one in names)):
-            raise ConfigError(f"FileSource: columns are names, such as ['customer', 'amount']; got {show(columns)}")
+        if names is not None and (isinstance(columns, str) or not _are_names(names)):
+            raise ConfigError(
+                f"FileSource: columns are names, each once, such as ['customer', 'amount']; got {show(columns)}"
+            )
         self.place = place_at(place, "FileSource: place")
         self._shown_place = masked(str(place))
         self.format = format
@@ -100,6 +102,10 @@ class FileSource(Source):
 
     def open(self, context: SourceContext) -> SourceReader:
         return _Reader(self, context)
+
+
+def _are_names(given: tuple[Any, ...]) -> bool:
+    return all(isinstance(one, str) and one for one in given) and 0 < len(set(given)) == len(given)
 
 
 class _At(msgspec.Struct, frozen=True):
@@ -144,6 +150,8 @@ class _Reader(SourceReader):
                 behind = _At(at.list, at.file, place, self._tag, self._source.encoding)
                 self._read_to = behind, behind
                 return SourceBatch(table, msgspec.to_builtins(behind))
+            if self._rows is not None:
+                self._check_is_same(listed)
             self._close_file()
             at = _At(at.list, at.file + 1)
         self._read_to = begin, at
@@ -210,6 +218,15 @@ class _Reader(SourceReader):
         assert format_ is not None
         self._rows = rows_of(format_, lambda: self._source.place.open(file.name), file.name, at.at, wanted)
         return True
+
+    def _check_is_same(self, file: Listed) -> None:
+        """Warn if a file that was read is another one now: nobody knows whether all of it was read."""
+        now = self._source.place.look(file.name)
+        if now is not None and now.tag != self._tag:
+            self._context.warn(
+                f"file {file.name!r} was changed while it was read, and has {now.size:,} bytes now: records may be "
+                "missing. Write files under a name that begins with . or _, and rename them, or set min_age="
+            )
 
     def committed(self, offset: Any) -> None:
         self._journal.forget(converted(offset, _At).list)
