@@ -10,10 +10,11 @@ from typing import NamedTuple
 from penstock.errors import SerdeError
 from penstock.handlers import ERROR_HEADERS
 from penstock.messages import describe, said, show
-from penstock.plan.functions import Maker, UserFunction, is_own_file
-from penstock.plan.passes.makers import Made, SourceTypes
+from penstock.plan.functions import Maker, UserFunction
+from penstock.plan.passes.makers import Made, Place, SourceTypes
 from penstock.record import Windowed
 from penstock.serdes import UNSAID, Serde
+from penstock.usage.callers import users_frames
 from penstock.usage.calls import why_result_unusable
 from penstock.usage.java_names import of_java, of_module
 
@@ -43,6 +44,8 @@ class Known:
     """By step: the functions that made the keys and values it receives."""
     types: Mapping[str, SourceTypes] = field(default_factory=dict)
     """By topic: the types that it is read with."""
+    places: Mapping[str, Place] = field(default_factory=dict)
+    """By step: the user's line, and the topic that it writes."""
 
     def maker(self, node: str, column: str) -> Maker | None:
         """The function that made the keys or the values that a step receives; None if they come straight from a
@@ -69,6 +72,10 @@ class Failure(NamedTuple):
             f"{describe(self.error)}{_way(self.error)}",
             f"  the record: key {_shown(at.key, key)}, value {_shown(at.value, value)}, timestamp {at.timestamp}",
         ]
+        place = known.places.get(self.node)
+        told = "" if function is None else function.where
+        if place is not None and place.where not in (told + self.way_out):
+            lines.append(f"  the step: {place.described}")
         if function is not None:
             called = f"{function.name} at {function.location()}"
             lines.append(f"  the function: {called}, given to the step at {function.where}")
@@ -213,7 +220,6 @@ def _shown(data: bytes | None, serde: Serde | None) -> str:
 
 
 def users_lines(error: BaseException) -> list[str]:
-    """The innermost line of the traceback outside of this package, which is the user's own code."""
-    frames = traceback.extract_tb(error.__traceback__)
-    users = [frame for frame in frames if not is_own_file(frame.filename)]
-    return [f"{frame.filename}:{frame.lineno}: {frame.line}".removesuffix(": ") for frame in users[-1:]]
+    """The innermost line of the user's code in the traceback; none if there is no such line."""
+    frames = users_frames(error)[-1:]
+    return [f"{frame.filename}:{frame.lineno}: {frame.line}".removesuffix(": ") for frame in frames]
