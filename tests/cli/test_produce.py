@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock import Windowed, consume
-from penstock.log import strange_times
 from penstock.log.base import TopicInfo
 from penstock.log.file.log import FileLog
+from penstock.values import strange_times
 
 
 def records(topic: str) -> list[tuple[object, object, int]]:

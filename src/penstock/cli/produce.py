@@ -86,7 +86,7 @@ def produce(
     bad_lines = _BadLines(getattr(file, "name", "-"), skip_bad_lines)
     if file.isatty():
         say("One record a line; Ctrl-D ends.")
-    written = append(log, new, parser.batches(lines, bad_lines), "--timestamp-unit {unit}")
+    written = append(log, new, parser.batches(lines, bad_lines), "--timestamp-unit {unit} says that they are in {name}")
     if parser.unread:
         names = ", ".join(parser.unread)
         say(f"Not read: {names}. With --json the fields of a line are key, value, timestamp and headers.")

@@ -1,23 +1,25 @@
-"""Checks timestamps of sources: warns when the first records seem to use another unit."""
+"""Checks the times that records carry: warns when the first ones seem to use another unit."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from penstock.engine.shared.manifest import Manifest
-from penstock.log.strange_times import tell_of_strange_times
 from penstock.plan.topology import Topology
+from penstock.values.strange_times import tell_of_strange_times
 
-_IN_A_FIELD = 'timestamp_unit="{unit}" where the source is read'
-_CARRIED = 'timestamp_unit="{unit}" where they are produced'
+_CARRIED = 'timestamp_unit="{unit}" where they are produced says that they are in {name}'
 
 
 class SourceTimes:
-    """Checks the stream time of each source once, after it has read its first records."""
+    """Checks the stream time of each source once, after it has read its first records.
+
+    The operator of a source that takes times from fields or functions checks these itself.
+    """
 
     def __init__(self, topology: Topology):
         parts = (part for sub in topology.sub_topologies for part in sub.parts if part.kind == "source")
-        self._left = {p.name: p for p in parts if p.node.is_source}
+        self._left = {p.name: p for p in parts if p.node.is_source and p.node.timestamp is None}
 
     def after(self, manifest: Manifest) -> None:
         """Warn about implausible times of the sources that were first read in this commit."""
@@ -26,5 +28,4 @@ class SourceTimes:
             if now < 0:
                 continue
             del self._left[name]
-            way_out = _CARRIED if part.node.timestamp is None else _IN_A_FIELD
-            tell_of_strange_times(", ".join(part.topics), np.array([now]), way_out)
+            tell_of_strange_times(", ".join(part.topics), np.array([now]), _CARRIED)
