@@ -27,7 +27,7 @@ def tell_of_strange_times(topic: str, times: IntArray, way_out: str) -> None:
 
     Args:
         times: the times of the first records, in milliseconds.
-        way_out: what to do, with ``{unit}`` and its ``{name}`` in it; see ``SAY_UNIT``.
+        way_out: tells the user how to give the unit; a template with ``{unit}`` and ``{name}``, as ``SAY_UNIT`` is.
     """
     if topic in _told or not len(times):
         return

@@ -74,6 +74,5 @@ def _first(column: Column) -> list[Any]:
 
 
 def _fields(value: Any) -> Iterable[str]:
-    if isinstance(value, dict):
-        return map(str, value)
-    return getattr(value, "__struct_fields__", None) or getattr(value, "__dataclass_fields__", ())
+    named = value if isinstance(value, dict) else getattr(value, "__struct_fields__", None)
+    return map(str, getattr(value, "__dataclass_fields__", ()) if named is None else named)
