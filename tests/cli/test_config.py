@@ -92,7 +92,10 @@ def test_secrets_are_masked(penstock):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("chunk_records = \n", "small.toml is not TOML: Invalid value (at line 1, column 17)"),
+        (
+            "chunk_records = \n",
+            "small.toml is not TOML: Invalid value (at line 1, column 17); write settings like chunk_records = 1000",
+        ),
         ('chunk_records = "many"\n', "chunk_records (small.toml) must be a whole number, got 'many'"),
         ("chunk_records = 0\n", "chunk_records must be at least 1, got 0"),
     ],

@@ -55,7 +55,6 @@ def warned_of(build: Callable[[StreamsBuilder, Any], Any]) -> list[str]:
     builder.add_state_store(Stores.key_value_store_builder(Stores.persistent_key_value_store("added"), str, int))
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        warnings.filterwarnings("ignore", "nothing uses")
         build(builder, builder.stream("in", key=str, value=dict))
         builder.build()
     assert {one.category for one in found} <= {PartitioningWarning}

@@ -32,7 +32,7 @@ def told(steps) -> list[str]:
     steps(builder, stream)
     with warnings.catch_warnings(record=True) as given:
         warnings.simplefilter("always")
-        builder.build()
+        TopologyTestDriver(builder.build())
     assert all(one.filename == __file__ and one.category is PenstockWarning for one in given)
     return [str(one.message).partition(" at ")[0] for one in given]
 
@@ -71,8 +71,9 @@ def test_the_warning_says_where_and_what_to_do():
     stream = builder.stream("in")
     stream.to("out")
     stream.filter(lambda key, value: True, name="large")
+    topology = builder.build()
     with pytest.warns(PenstockWarning) as given:
-        topology = builder.build()
+        TopologyTestDriver(topology)
     assert [in_short(one.message) for one in given] == [
         "nothing uses the results of large at HERE. Send them to a topic with .to(...), keep them in a table with "
         "store=..., or have a function with side effects called by foreach(...). If the step is there for later: "
@@ -112,11 +113,18 @@ def test_a_step_with_an_effect_is_not_told(steps):
     assert told(steps) == []
 
 
+def test_steps_may_be_added_by_hand_behind_those_of_a_builder():
+    builder = StreamsBuilder()
+    builder.stream("in").filter(lambda key, value: True, name="large")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TopologyTestDriver(builder.build().add_sink("to-out", "out", "large"))
+
+
 def test_a_topology_without_any_output_is_refused_when_it_starts():
     builder = StreamsBuilder()
     builder.stream("in").filter(lambda key, value: True, name="large")
-    with pytest.warns(PenstockWarning):
-        topology = builder.build()
+    topology = builder.build()
     assert "large" in topology.describe(), "it can be looked at"
     with pytest.raises(TopologyError) as error:
         TopologyTestDriver(topology)

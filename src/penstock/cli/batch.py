@@ -163,4 +163,6 @@ def _read(spark: Any, path: str, format_: str | None) -> Any:
     try:
         return reader.load(path)
     except Exception as error:
-        raise ConfigError(f"--input: {path} cannot be read as {chosen}: {str(error).splitlines()[0]}") from error
+        raise ConfigError(
+            f"--input: {path} cannot be read as {chosen}: {str(error).splitlines()[0]}; give its --format"
+        ) from error

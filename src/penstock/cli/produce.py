@@ -156,7 +156,10 @@ def _new_topic(
 
 def _check_partitions(log: Log, topic: str, wanted: int | None) -> None:
     if wanted is not None and log.exists(topic) and log.topic(topic).partitions != wanted:
-        raise click.UsageError(f"topic {topic} exists with {count(log.topic(topic).partitions, 'partition')}")
+        raise click.UsageError(
+            f"topic {topic} exists with {count(log.topic(topic).partitions, 'partition')}; leave --partitions out, or "
+            f"change it with `penstock topics repartition {topic} --partitions {wanted}`"
+        )
 
 
 class _BadLines:

@@ -150,7 +150,9 @@ def scan(
     try:
         view = stores.view(store)
         if prefix is not None and (not isinstance(view, KeyValueView) or low or high):
-            raise click.UsageError("--prefix is for key-value stores, and without --from and --to")
+            raise click.UsageError(
+                "--prefix is for key-value stores, without --from and --to; leave out what does not fit"
+            )
         found: Iterator[dict[str, Any]]
         if prefix is not None:
             found = rows_of(view, prefix=prefix.encode(), reverse=reverse)

@@ -145,7 +145,9 @@ class BranchedKStream(KafkaNames, Generic[K, V]):
         It takes a ``Branched`` like ``branch``.
         """
         if None in self._node.predicates:
-            raise TopologyError(f"default_branch at {caller()}: the split at {self._node.where} has one already")
+            raise TopologyError(
+                f"default_branch at {caller()}: the split at {self._node.where} has a default branch; remove one"
+            )
         self._add(None, _branched_of("default_branch", branched, name), 0)
         return self._streams
 

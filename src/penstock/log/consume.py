@@ -174,7 +174,10 @@ def _decode_column(decode: Decode, serde: Serde, records: Records, data: Binary,
             try:
                 decode(serde, data.slice(row, 1))
             except Exception as error:
-                raise SerdeError(f"{where}, offset {records.offsets[row]}: {describe(error)}") from error
+                raise SerdeError(
+                    f"{where}, offset {records.offsets[row]}: {describe(error)}. Give the types "
+                    "with key= and value=; bytes takes all"
+                ) from error
         raise
 
 

@@ -71,7 +71,9 @@ def _encode_some(rows: list[Row], topic: str, key: Serde, value: Serde, first: i
         values = encode_column(value, [row[1] for row in rows], f"topic {topic!r}, value of row", first)
     except pa.ArrowCapacityError as error:
         if len(rows) == 1:
-            raise SerdeError(f"topic {topic!r}, row {first}: a key or a value has at most 2 GiB: {error}") from None
+            raise SerdeError(
+                f"topic {topic!r}, row {first}: a key or a value has at most 2 GiB: {error}; split it"
+            ) from None
         half = len(rows) // 2
         before = _encode_some(rows[:half], topic, key, value, first, unit)
         return before + _encode_some(rows[half:], topic, key, value, first + half, unit)

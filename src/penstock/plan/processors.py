@@ -106,7 +106,10 @@ class _Asked(NamedTuple):
     def _check_class(self, given: type, where: str) -> None:
         if inspect.isabstract(given):
             missing = ", ".join(sorted(getattr(given, "__abstractmethods__", ())))
-            raise TopologyError(f"{self.method} at {where}: the class {given.__name__} does not define {missing}")
+            raise TopologyError(
+                f"{self.method} at {where}: the class {given.__name__} does not define {missing}; "
+                f"add `def {missing}(self, ...)`"
+            )
         if not accepts(given, 0):
             raise TopologyError(
                 f"{self.method} at {where}: the class {given.__name__} takes arguments {inspect.signature(given)}; "

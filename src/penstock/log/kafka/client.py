@@ -116,7 +116,9 @@ class Clients:
         try:
             return kind(options)
         except (KafkaException, TypeError, ValueError) as error:
-            raise ConfigError(f"{self.cluster.url}: {_said(error)}") from None
+            raise ConfigError(
+                f"{self.cluster.url}: {_said(error)}; correct the options in the URL, or those of Kafka(...)"
+            ) from None
 
     @property
     def admin(self) -> AdminClient:

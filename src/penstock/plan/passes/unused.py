@@ -21,27 +21,27 @@ _WAY_OUT = (
 )
 
 
-def warn_of_unused(subs: Sequence[SubTopology], facts: TableFacts, told: set[str]) -> None:
+def check_used(subs: Sequence[SubTopology], facts: TableFacts, told: set[str]) -> None:
     """Warn of each such step at its line.
 
     Args:
         told: the warnings that were given before, which are not repeated.
+
+    Raises:
+        TopologyError: the topology writes no topic, keeps no table and calls no function for its effects.
     """
-    for node in _unused(subs, facts):
+    unused = list(_unused(subs, facts))
+    if not any(_has_effect(part.node, facts) for sub in subs for part in sub.parts):
+        raise TopologyError(
+            f"the topology has no output: nothing uses the results of {named(unused[0])}, or of any other step. "
+            f"{_WAY_OUT}"
+        )
+    for node in unused:
         text = (
             f"nothing uses the results of {named(node)}. {_WAY_OUT}. If the step is there for later: "
             "warnings.filterwarnings('ignore', 'nothing uses')"
         )
         warn_at(node, text, told, PenstockWarning)
-
-
-def check_has_effects(subs: Sequence[SubTopology], facts: TableFacts) -> None:
-    """Raise ``TopologyError`` if a topology writes no topic, keeps no table and calls no function for its effects."""
-    if not any(_has_effect(part.node, facts) for sub in subs for part in sub.parts):
-        last = next(_unused(subs, facts))
-        raise TopologyError(
-            f"the topology has no output: nothing uses the results of {named(last)}, or of any other step. {_WAY_OUT}"
-        )
 
 
 def _unused(subs: Sequence[SubTopology], facts: TableFacts) -> Iterator[Node]:
