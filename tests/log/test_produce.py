@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 from penstock import Record, StreamsBuilder, Windowed, consume, produce, produce_columns
-from penstock.engine.commit.source_times import SourceTimes
 from penstock.engine.local import LocalApplication
+from penstock.engine.shared.source_times import SourceTimes
 from penstock.errors import ConfigError, OffsetOutOfRangeError, SerdeError, TopicNotFoundError
 from penstock.log.base import Log, TopicInfo
 from penstock.log.file.log import FileLog
@@ -424,11 +424,11 @@ def test_the_times_of_sources_are_told_of_where_they_come_from(tmp_path: Path, c
     times = SourceTimes(running.coordinator.topology)
     strange_times._told.clear()
     caplog.clear()
-    times.after(running.coordinator.manifest)
+    times.after([])
     assert caplog.records == []
     running.run_until()
     for _ in range(2):
-        times.after(running.coordinator.manifest)
+        times.after(one.numbers for one in running.coordinator.manifest.tasks.values())
     name = "test_the_times_of_sources_are_told_of_where_they_come_from.<locals>.<lambda>"
     assert sorted(re.sub(r"py:\d+", "py:LINE", record.getMessage()) for record in caplog.records) == [
         f"topic '{topic}': its first records are of 1970-01-21T10:53:45.600Z, as milliseconds since 1970; {way_out}"

@@ -117,7 +117,8 @@ def test_a_value_that_a_topic_cannot_have_names_the_topic_the_line_and_both_type
         "encode 'five' of type str",
         "  the record: key 'a', value 'five', timestamp 10",
         f"  the step: {__file__}:{written_at}, which writes topic 'numbers'",
-        "  the way out: the values of this step are of type int; say value=str at that step, or give it int",
+        "  the way out: the values of this step are of type int; say value=str at that step, or map them to int "
+        "before it",
         SAFE,
     ]
 

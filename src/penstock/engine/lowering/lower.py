@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
-from penstock.arrays import IntArray
 from penstock.engine.lowering import deduplicate, foreign_key, joins, processors, stateless, suppress, tables, windows
 from penstock.engine.lowering.lowering import Lowering
 from penstock.ops.core.operator import Operator
@@ -14,9 +12,6 @@ from penstock.ops.stateless.sink import Sink
 from penstock.ops.stateless.source import Source
 from penstock.plan import nodes
 from penstock.plan.node import Node
-from penstock.plan.physical import Part
-from penstock.plan.timestamps import Extractor
-from penstock.values.strange_times import tell_of_strange_times
 
 
 def lower(lowering: Lowering) -> Operator:
@@ -24,8 +19,7 @@ def lower(lowering: Lowering) -> Operator:
     part = lowering.part
     if part.kind == "source":
         timestamp, clock, is_internal = part.node.timestamp, lowering.state.clock, not part.node.is_source
-        notices = _left_out(lowering), _times(part)
-        return Source(part.name, lowering.context, timestamp, lowering.decodes, clock, is_internal, *notices)
+        return Source(part.name, lowering.context, timestamp, lowering.decodes, clock, is_internal, _left_out(lowering))
     if isinstance(part.node, nodes.Sink | nodes.Repartition) and part.kind == "sink":
         return sink(part.node, lowering)
     return LOWER[type(part.node)](part.node, lowering)
@@ -35,18 +29,6 @@ def _left_out(at: Lowering) -> LeftOut | None:
     """Return what looks at the values of a source that steps decode, and whose type steps write again."""
     node = at.part.node
     return stateless.left_out(at, node.types[1], at.part.topics) if node.is_source else None
-
-
-def _times(part: Part) -> Callable[[IntArray], None] | None:
-    """Return what warns of times in another unit, if a field or a function gives them."""
-    given = part.node.timestamp
-    if given is None:
-        return None
-    function = given.function if isinstance(given, Extractor) else given
-    way_out = f"they seem to be {{name}}: have {function.name} at {function.location()} return milliseconds"
-    if not function.method:
-        way_out = 'timestamp_unit="{unit}" where the source is read says that they are in {name}'
-    return partial(tell_of_strange_times, ", ".join(part.topics), way_out=way_out)
 
 
 def sink(node: nodes.Sink | nodes.Repartition, at: Lowering) -> Sink:

@@ -126,8 +126,10 @@ def misfit(column: str, serde: Serde, error: BaseException, maker: Maker | None)
         return error, f"the {column}s of this step are of type {serde.name}; have the function return such"
     say = f"say {column}={got.__name__}" if got.__name__.isidentifier() else f"say {column}="
     if maker is None or not maker.function.method:
-        way_out = f"the {column}s of this step are of type {serde.name}; {say} at that step, or give it {serde.name}"
-        return error, way_out
+        return error, (
+            f"the {column}s of this step are of type {serde.name}; {say} at that step, or map them to {serde.name} "
+            "before it"
+        )
     by, method = f"{maker.function.method} at {maker.function.where}", maker.function.method
     did = "forwarded" if method in _FORWARDING else "returned"
     expected = (

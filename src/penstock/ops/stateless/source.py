@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from penstock.arrays import IntArray
 from penstock.columns.batch import Batch
 from penstock.figures.metrics import LATENESS
 from penstock.ops.core.context import Context
@@ -30,7 +29,6 @@ class Source(Operator):
         clock: returns clocks by name: the clock of the source, which record lateness is measured against, and those of
             partitions.
         is_internal: True if it reads a repartition topic.
-        tell_of_times: is given the times of the first records that a field or a function has given.
         left_out: notices fields of values that their type does not have; None where nothing is lost by that.
         decodes: which of ``key`` and ``value`` later steps use; the others are not decoded.
     """
@@ -44,7 +42,6 @@ class Source(Operator):
         clock: Callable[[str], StreamTime],
         is_internal: bool = False,
         left_out: LeftOut | None = None,
-        tell_of_times: Callable[[IntArray], None] | None = None,
     ):
         self._node = node
         self._context = context
@@ -55,7 +52,6 @@ class Source(Operator):
         self._extracts = isinstance(timestamp, Extractor)
         self._decodes = decodes
         self._left_out = left_out
-        self._tell_of_times = tell_of_times
         self._clock = clock(node)
 
     def step(self, batch: Batch, out: Collector) -> None:
@@ -66,9 +62,6 @@ class Source(Operator):
             batch = self._with_time(batch, self._timestamp)
         elif self._extracts or (not self._carries and len(batch) and int(batch.timestamp.min()) < 0):
             batch = self._extracted.of(batch)
-        if self._tell_of_times is not None and len(batch):
-            self._tell_of_times(batch.timestamp)
-            self._tell_of_times = None
         self._context.observe(LATENESS, self._node, self._clock.advance(batch.timestamp) - batch.timestamp)
         out.emit(batch)
 
