@@ -120,7 +120,7 @@ def test_a_topic_cannot_be_made_twice(penstock):
     assert penstock("topics", "create", "departures") == (
         1,
         [],
-        ["Error: topic 'departures' exists already in .penstock/log"],
+        ["Error: topic 'departures' exists already in .penstock/log; use it, or choose another name"],
     )
 
 

@@ -110,7 +110,7 @@ def load_settings(pairs: tuple[str, ...], config_file: Path | None, **options: A
     try:
         return Settings.load(config_file=config_file, **given)
     except ConfigError as error:
-        raise click.UsageError(str(error)) from None
+        raise click.UsageError(str(error).replace(" (keyword)", "")) from None
 
 
 def _setting(pair: str) -> tuple[str, str]:

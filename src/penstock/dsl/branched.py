@@ -133,6 +133,11 @@ class BranchedKStream(KafkaNames, Generic[K, V]):
 
         Instead of a name, you can give a ``Branched``: as in Kafka Streams, or as ``branched=``.
         """
+        if None in self._node.predicates:
+            raise TopologyError(
+                f"branch at {caller()} comes after default_branch of the split at {self._node.where}, which takes all "
+                "other records; put it before"
+            )
         given = _branched_of("branch", branched, name)
         self._add(branch_of(predicate), given, len(self._node.predicates) + 1)
         return self

@@ -93,7 +93,9 @@ def encode_column(serde: Serde, values: list[Any], what: str, first: int) -> Bin
             try:
                 serde.encode_all([value])
             except Exception as error:
-                raise SerdeError(f"{what} {number}: {describe(error)}") from error
+                got = error.got if isinstance(error, SerdeError) else None
+                way_out = "" if got is None else f"; say {what.split()[-3]}={got.__name__}, or convert it"
+                raise SerdeError(f"{what} {number}: {describe(error)}{way_out}") from error
         raise
 
 

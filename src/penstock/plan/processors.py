@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from penstock.errors import TopologyError
@@ -146,6 +147,8 @@ class _Asked(NamedTuple):
 
 
 def _shown(given: Any) -> str:
+    if isinstance(given, FunctionType):
+        return f"{given.__name__!r} of {inspect.signature(given)}"
     return f"{show(given)} of type {type(given).__name__}"
 
 

@@ -87,7 +87,7 @@ class FileLog(Log):
         if self._is_half(info.name):
             raise self._half(info.name)
         if not create_topic_file(self._file(info.name), info):
-            raise TopicExistsError(f"topic {info.name!r} exists already in {self.root}")
+            raise TopicExistsError(f"topic {info.name!r} exists already in {self.root}; use it, or choose another name")
 
     def delete_topic(self, name: str) -> None:
         check_topic_name(name)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from penstock.errors import SerdeError
 from penstock.handlers import ERROR_HEADERS
-from penstock.messages import describe, said, show
+from penstock.messages import describe, nearest, said, show
 from penstock.plan.functions import Maker, UserFunction
 from penstock.plan.passes.makers import Made, Place, SourceTypes
 from penstock.record import Windowed
@@ -64,7 +64,8 @@ class Failure(NamedTuple):
     way_out: str = ""
 
     def message(self, known: Known) -> str:
-        at, function = self.origin, self.function
+        at = self.origin
+        function = None if self.function is None or self.function.is_ours else self.function
         types = known.types.get(at.topic)
         key, value = (None, None) if types is None else (types.key, types.value)
         lines = [
@@ -165,6 +166,8 @@ def misfit_result(
 def _way(error: BaseException) -> str:
     """Advice for a function that is written as Kafka Streams has it in Java."""
     way = of_module(error.name or "") if isinstance(error, NameError) else ""
+    if isinstance(error, AttributeError) and error.name and type(error.obj).__dir__ is object.__dir__:
+        return nearest(error.name, dir(error.obj)) if "did you mean" not in said(error) else ""
     if isinstance(error, TypeError):
         way = of_java("".join(users_lines(error)), str(error))
     return way and f"; {way}"
