@@ -101,7 +101,7 @@ class Topology(Declarations):
     def completed_by(self, settings: Settings) -> Topology:
         """This topology with the types and the extractor that the settings say where it says none.
 
-        Warns of steps whose results nothing uses.
+        Warn of steps whose results nothing uses.
 
         Raises:
             ConfigError: a setting names no type or no extractor.

@@ -18,7 +18,7 @@ from penstock.engine.shared.source_times import SourceTimes
 from penstock.engine.task.flow import Flow
 from penstock.engine.task.steps import Outputs, Write
 from penstock.engine.timing.idle import IdleTasks
-from penstock.errors import ConfigError, ProcessingError
+from penstock.errors import ConfigError
 from penstock.figures.metrics import DROPPED, Metric, labelled, readable, total
 from penstock.messages import show
 from penstock.ops.core.context import Context
@@ -37,7 +37,7 @@ from penstock.state.task_state import Numbers, TaskState
 from penstock.testing.arrived import Arrived
 from penstock.testing.batches import batchable_topics, is_chain, updates_each_key_once
 from penstock.testing.partitions import Partitions, Readers, partition_of
-from penstock.testing.queues import Queued, TopicQueues
+from penstock.testing.queues import Queued, TopicQueues, endless
 from penstock.testing.records import (
     Given,
     as_input,
@@ -490,11 +490,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         most = self.most_fed_back * (10 if topic in self.topology.internal_topics else 1)
         if self._own and self._fed_back[topic] > most:
             self._queues = TopicQueues[tuple[str, int]]()
-            raise ProcessingError(
-                f"the topology reads the topic {self._own[0]!r} that it writes: one input record has made more than "
-                f"{most:,} records in {topic!r} and there is no end. A running application continues forever as well. "
-                "Write into another topic, or filter what goes back; where so many are meant, set most_fed_back"
-            )
+            raise endless(self._own[0], topic, most)
 
     def _deliver_dead_letters(self, context: Context) -> None:
         letters, context.commit.dead_letters = context.commit.dead_letters, []
