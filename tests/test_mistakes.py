@@ -173,6 +173,15 @@ AT_THE_CALL: dict[str, tuple[Build, str]] = {
         "new Processor, or a function of (record, context); got one object of type Kept, but each task makes its own. "
         "Give the class Kept itself, or a function that makes one, such as lambda: Kept(...)",
     ),
+    "a function of one for a processor": (
+        lambda b, s: s.process(lambda record: record),
+        "process at HERE takes a Processor class, a supplier with get(), a function without arguments that returns a "
+        "new Processor, or a function of (record, context); got '<lambda>' of (record)",
+    ),
+    "a branch after the default one": (
+        lambda b, s: [split := s.split(), split.default_branch(), split.branch(lambda key, value: True)],
+        "branch at HERE comes after default_branch of the split at HERE, which takes all other records; put it before",
+    ),
     "keys of two types in a join": (
         lambda b, s: s.join(b.table("t", key=int), lambda one, other: one),
         "join at HERE: the left side has keys of type str, the right side of type int, so equal keys are not equal "
@@ -362,6 +371,10 @@ AT_THE_RECORD: dict[str, tuple[Build, str]] = {
         lambda b, s: s.process(ForwardsWithoutTime).to("out"),
         "TypeError: Missing required argument 'timestamp'; a record is Record(key, value, timestamp); one like another "
         "is record.with_value(...)",
+    ),
+    "a misspelled attribute": (
+        lambda b, s: s.map_values(lambda value: value.uper()).to("out"),
+        "AttributeError: 'str' object has no attribute 'uper' (did you mean 'upper'?)",
     ),
     "a key and a value that are forwarded": (
         lambda b, s: s.process(ForwardsTwo).to("out"),

@@ -153,7 +153,7 @@ def test_paths_become_absolute_and_urls_stay(tmp_path: Path, monkeypatch: pytest
         ("commit_interval_ms", 5, "unknown setting 'commit_interval_ms' (keyword): here it is commit_interval, in "),
         ("bootstrap.servers", "h:9092", "unknown setting 'bootstrap.servers' (keyword): here it is log, such as "),
         ("commit.interval", 5, "unknown setting 'commit.interval' (keyword) (did you mean 'commit_interval'?)"),
-        ("origins", {}, "unknown setting 'origins' (keyword); the settings are log_dir, "),
+        ("origins", {}, "unknown setting 'origins' (keyword); `penstock config` lists all"),
     ],
 )
 def test_a_wrong_value_is_named(name: str, value: Any, message: str):

@@ -33,7 +33,7 @@ from penstock.usage.signatures import telling
 
 BUILDER = StreamsBuilder()
 STREAM = BUILDER.stream("in", value=str)
-TABLE = BUILDER.table("rows", value=str)
+TABLE = BUILDER.table("rows", value=str, store="rows")
 GROUPED = STREAM.group_by_key()
 _LATE = "to drop all late records"
 _SIZE = f"write TimeWindows.of_size_and_grace(size, grace), or TimeWindows.of_size_with_no_grace(size) {_LATE}"

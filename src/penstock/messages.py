@@ -62,6 +62,15 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f" (did you mean {found[0]!r}?)" if found else ""
 
 
+def partitions_to(count: int) -> str:
+    """Return the numbers of a topic's partitions.
+
+    >>> partitions_to(1), partitions_to(4)
+    ('it has partition 0 alone', 'it has the partitions 0 to 3')
+    """
+    return "it has partition 0 alone" if count == 1 else f"it has the partitions 0 to {count - 1}"
+
+
 def _plain(text: str) -> str:
     """Return text that can always be encoded: half a surrogate pair is no UTF-8."""
     return text.encode("utf-8", "backslashreplace").decode()

@@ -29,4 +29,4 @@ def _toml(file: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file} is not TOML: {error}") from None
+        raise ConfigError(f"{file} is not TOML: {error}; write settings like chunk_records = 1000") from None

@@ -447,10 +447,7 @@ class Settings:
                     values[name] = _convert(name, value, str(types[name]), origin)
                     origins[name] = origin
                 elif origin != "environment":
-                    hint = meant(name, types)
-                    raise ConfigError(
-                        f"unknown setting {name!r} ({origin}){hint or '; the settings are ' + ', '.join(types)}"
-                    )
+                    raise ConfigError(f"unknown setting {name!r} ({origin}){meant(name, types)}")
                 elif (
                     name not in OF_COMMANDS and not name.startswith(_CONNECTIONS) and nearest(name, types)
                 ):  # other variables may belong to another program

@@ -122,7 +122,7 @@ def test_options_of_a_server_are_refused_where_none_is_started(penstock: Penstoc
     [option, *_] = options.split()
     assert (ran.code, ran.err[-1]) == (
         2,
-        f"Error: {option} is for --ui and --serve, and neither is given: nothing would listen",
+        f"Error: {option} is for --ui and --serve: add one of them, or leave {option} out",
     )
 
 

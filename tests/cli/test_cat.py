@@ -88,7 +88,7 @@ def test_a_partition_that_is_not_there_is_refused(penstock):
     assert penstock("topics", "cat", "departures", "--partition", "1") == (
         1,
         [],
-        ["Error: topic 'departures' has no partition 1; its partitions are 0 to 0"],
+        ["Error: topic 'departures' has no partition 1; it has partition 0 alone"],
     )
 
 

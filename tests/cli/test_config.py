@@ -92,7 +92,10 @@ def test_secrets_are_masked(penstock):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("chunk_records = \n", "small.toml is not TOML: Invalid value (at line 1, column 17)"),
+        (
+            "chunk_records = \n",
+            "small.toml is not TOML: Invalid value (at line 1, column 17); write settings like chunk_records = 1000",
+        ),
         ('chunk_records = "many"\n', "chunk_records (small.toml) must be a whole number, got 'many'"),
         ("chunk_records = 0\n", "chunk_records must be at least 1, got 0"),
     ],
@@ -124,9 +127,16 @@ def test_wrong_options_are_wrong_usage(penstock, options, message):
     assert (code, out, err[-1]) == (2, [], f"Error: {message}")
 
 
-def test_an_unknown_setting_is_refused_with_those_that_are(penstock):
-    code, _, err = penstock("config", "--set", "chunks=5")
-    assert code == 2
-    assert err[-1].startswith(
-        "Error: Invalid value for '--set': there is no setting 'chunks' (did you mean 'chunk_bytes'?); the settings "
-    )
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("chunks", " (did you mean 'chunk_bytes'?)"),
+        ("commit-interval-ms", ": here it is commit_interval, in milliseconds or as text such as '1 s'"),
+        ("buffer_size", "; similar ones are input_buffer_max_bytes. `penstock config` lists all"),
+        ("retention", "; `penstock config` lists all"),
+    ],
+)
+def test_an_unknown_setting_is_refused_with_those_that_are_like_it(penstock, name, hint):
+    code, _, err = penstock("config", "--set", f"{name}=5")
+    told = f"Error: Invalid value for '--set': there is no setting {name.replace('-', '_')!r}{hint}"
+    assert (code, err[-1]) == (2, told)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock import Windowed, consume
-from penstock.log import strange_times
 from penstock.log.base import TopicInfo
 from penstock.log.file.log import FileLog
+from penstock.values import strange_times
 
 
 def records(topic: str) -> list[tuple[object, object, int]]:
@@ -144,7 +144,10 @@ def test_options_that_do_not_fit_are_wrong_usage(penstock):
         "Error: --key-field and --json both say where keys come from; give one of them"
     )
     assert refusal("--key-separator", "") == "Error: Invalid value for '--key-separator': it must not be empty"
-    assert refusal("--partitions", "3") == "Error: topic numbers exists with 2 partitions"
+    assert refusal("--partitions", "3") == (
+        "Error: topic numbers exists with 2 partitions; leave --partitions out, or change it with `penstock topics "
+        "repartition numbers --partitions 3`"
+    )
     assert refusal("--timestamp-field", "at") == (
         "Error: --timestamp-field needs values of type json; those of topic numbers are int"
     )

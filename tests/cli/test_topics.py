@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 from penstock import produce
 from penstock.log.file.log import FileLog
@@ -66,6 +68,29 @@ def test_a_damaged_topic_is_named_and_the_others_are_listed(penstock, folder):
     assert err[0].startswith("Error: .penstock/log/bad/topic.json is damaged: ")
 
 
+def test_folders_and_topics_that_may_not_be_read_are_told_of(penstock, folder, monkeypatch):
+    for name in ("good", "secret"):
+        penstock("topics", "create", name)
+    closed = folder / ".penstock" / "log" / "closed"
+    closed.mkdir()  # as a folder appears whose rights forbid to look into it
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "closed")
+    read = FileLog.topic
+
+    def refused(log, name):
+        if name == "secret":
+            raise PermissionError(13, "Permission denied", f"{name}/topic.json")
+        return read(log, name)
+
+    monkeypatch.setattr(FileLog, "topic", refused)
+    code, out, err = penstock("topics", "ls")
+    assert (code, [line.split()[0] for line in out]) == (1, ["name", "good"])
+    assert err == [
+        f"Error: {closed} is left out: this user may not look into it. Give the user the right to read the folder",
+        "Error: topic 'secret' is left out: [Errno 13] Permission denied: 'secret/topic.json'. Give this user the "
+        "right to read it",
+    ]
+
+
 def test_removing_asks_first_and_keeps_the_topic_without_a_yes(penstock):
     penstock("topics", "produce", "lines", "--value", "str", stdin="one\ntwo\n")
     code, out, err = penstock("topics", "rm", "lines", stdin="n\n")
@@ -95,7 +120,7 @@ def test_a_topic_cannot_be_made_twice(penstock):
     assert penstock("topics", "create", "departures") == (
         1,
         [],
-        ["Error: topic 'departures' exists already in .penstock/log"],
+        ["Error: topic 'departures' exists already in .penstock/log; use it, or choose another name"],
     )
 
 

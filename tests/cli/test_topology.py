@@ -145,6 +145,22 @@ def test_an_error_in_the_program_is_told_with_its_own_lines(penstock, folder):
     )
 
 
+def test_an_error_inside_a_library_is_told_with_the_lines_of_the_program_alone(penstock, folder):
+    (folder / "rates.py").write_text("import json\n\nrates = json.loads('{')\n")
+    assert penstock("topology", "rates.py") == (
+        1,
+        [],
+        [
+            "Error: rates.py failed:",
+            "Traceback (most recent call last):",
+            f'  File "{folder}/rates.py", line 3, in <module>',
+            "    rates = json.loads('{')",
+            "            ^^^^^^^^^^^^^^^",
+            "json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+        ],
+    )
+
+
 def test_a_mistake_that_no_step_knows_of_is_told_with_its_line(penstock, folder):
     (folder / "hours.py").write_text(
         'from penstock import *\n\nhours = TimeWindows.of_size_and_grace("1 hour", "10 minuts")\n'

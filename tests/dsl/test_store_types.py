@@ -148,7 +148,7 @@ def test_a_step_has_a_store_type_of_its_own():
     assert kinds(builder, default_dsl_store="in_memory") == {"a": "in_memory", "b": "persistent", "c": "in_memory"}
     joined = StreamJoined.with_dsl_store_suppliers(BuiltInDslStoreSuppliers.IN_MEMORY)
     builder = StreamsBuilder()
-    builder.stream("l").join(builder.stream("r"), lambda a, b: [a, b], WINDOWS, joined)
+    builder.stream("l").join(builder.stream("r"), lambda a, b: [a, b], WINDOWS, joined).to("out")
     assert set(kinds(builder).values()) == {"in_memory"}
 
 

@@ -305,6 +305,14 @@ def test_a_cluster_that_does_not_answer_is_an_error_in_good_time():
         log.end_offsets("t")
 
 
+def test_what_librdkafka_says_of_a_cluster_that_is_away_is_told_once_a_minute(caplog: pytest.LogCaptureFixture):
+    for _ in range(2):
+        with pytest.raises(LogError, match="did not answer for 1 s"):
+            open_log(Kafka("127.0.0.1:2", timeout="1 second")).end_offsets("t")
+    told = [one for one in caplog.messages if "127.0.0.1:2" in one]
+    assert (len(told), told[0].startswith("FAIL [penstock#producer-")) == (1, True)
+
+
 def test_an_option_that_librdkafka_does_not_know_is_named():
     with pytest.raises(ConfigError, match='No such configuration property: "sasl\\.pasword"'):
         open_log(Kafka("127.0.0.1:1", {"sasl.pasword": "x"})).topics()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
@@ -13,16 +14,17 @@ import pyarrow as pa
 import pytest
 
 from penstock import Record, StreamsBuilder, Windowed, consume, produce, produce_columns
-from penstock.engine.commit.source_times import SourceTimes
 from penstock.engine.local import LocalApplication
+from penstock.engine.shared.source_times import SourceTimes
 from penstock.errors import ConfigError, OffsetOutOfRangeError, SerdeError, TopicNotFoundError
-from penstock.log import strange_times
 from penstock.log.base import Log, TopicInfo
 from penstock.log.file.log import FileLog
 from penstock.log.memory import MemoryLog
 from penstock.serdes import STR, TimeWindowedSerde
 from penstock.settings import Settings
 from penstock.storage.base import LocalStorage
+from penstock.testing import TopologyTestDriver
+from penstock.values import strange_times
 
 
 def rows(log: Path | Log, topic: str, **arguments: Any) -> list[tuple[Any, ...]]:
@@ -191,7 +193,9 @@ def test_a_value_that_does_not_fit_is_named_with_its_row_and_nothing_is_written(
 
 
 def test_a_wrong_first_row_does_not_even_make_the_topic(tmp_path: Path) -> None:
-    with pytest.raises(SerdeError, match="topic 't', key of row 1: the serde 'str' cannot encode 7 of type int"):
+    with pytest.raises(
+        SerdeError, match="key of row 1: the serde 'str' cannot encode 7 of type int; say key=int, or convert it"
+    ):
         produce([(7, "x")], "t", log=tmp_path)
     assert FileLog(tmp_path).topics() == []
 
@@ -316,7 +320,7 @@ def test_what_cannot_be_consumed_is_named(tmp_path: Path) -> None:
         SerdeError, match=r"topic 't', partition 0, offset 1: the serde 'int' needs 8 bytes, got 4: b'text'"
     ):
         list(consume("t", value=int, log=log))
-    with pytest.raises(ConfigError, match="topic 't' has no partition 1; its partitions are 0 to 0"):
+    with pytest.raises(ConfigError, match="topic 't' has no partition 1; it has partition 0 alone"):
         consume("t", partition=1, log=log)
     with pytest.raises(TopicNotFoundError, match="topic 'u' does not exist"):
         consume("u", log=log)
@@ -411,8 +415,10 @@ def test_the_times_of_sources_are_told_of_where_they_come_from(tmp_path: Path, c
     builder.stream("carried", value=int).to("out-1")
     builder.stream("in-a-field", value=dict, timestamp="at").to("out-2")
     builder.table("right", value=dict, timestamp="at", timestamp_unit="s", store="rows")
+    builder.stream("by-a-function", value=int, timestamp=lambda value: value).to("out-3")
     log = FileLog(tmp_path / "log")
     at = 1_767_225_600
+    produce([("k", at, 5)], "by-a-function", str, int, log)
     produce([("k", 1, at)], "carried", str, int, log)
     produce([("k", {"at": at}, 5)], "in-a-field", str, dict, log)
     produce([("k", {"at": at}, 5)], "right", str, dict, log)
@@ -420,17 +426,34 @@ def test_the_times_of_sources_are_told_of_where_they_come_from(tmp_path: Path, c
     times = SourceTimes(running.coordinator.topology)
     strange_times._told.clear()
     caplog.clear()
-    times.after(running.coordinator.manifest)
+    times.after([])
     assert caplog.records == []
     running.run_until()
     for _ in range(2):
-        times.after(running.coordinator.manifest)
-    assert [record.getMessage() for record in caplog.records] == [
-        f"topic '{topic}': its first records are of 1970-01-21T10:53:45.600Z, as milliseconds since 1970; "
-        f'timestamp_unit="s" where {where} says that they are in seconds'
-        for topic, where in (("carried", "they are produced"), ("in-a-field", "the source is read"))
+        times.after(one.numbers for one in running.coordinator.manifest.tasks.values())
+    name = "test_the_times_of_sources_are_told_of_where_they_come_from.<locals>.<lambda>"
+    assert sorted(re.sub(r"py:\d+", "py:LINE", record.getMessage()) for record in caplog.records) == [
+        f"topic '{topic}': its first records are of 1970-01-21T10:53:45.600Z, as milliseconds since 1970; {way_out}"
+        for topic, way_out in (
+            ("by-a-function", f"they seem to be seconds: have {name} at {__file__}:LINE return milliseconds"),
+            ("carried", 'timestamp_unit="s" where they are produced says that they are in seconds'),
+            ("in-a-field", 'timestamp_unit="s" where the source is read says that they are in seconds'),
+        )
     ]
     running.close()
+
+
+def test_the_driver_tells_of_times_in_seconds_as_well(caplog: pytest.LogCaptureFixture):
+    strange_times._told.clear()
+    builder = StreamsBuilder()
+    builder.stream("in-the-driver", value=int, timestamp=lambda value: value).to("out")
+    driver = TopologyTestDriver(builder.build())
+    for _ in range(2):
+        driver.pipe_input("in-the-driver", "k", 1_767_225_600)
+    assert [record.getMessage().partition(": have ")[0] for record in caplog.records] == [
+        "topic 'in-the-driver': its first records are of 1970-01-21T10:53:45.600Z, as milliseconds since 1970; they "
+        "seem to be seconds"
+    ]
 
 
 def test_a_topic_in_the_place_of_the_rows_is_told(tmp_path: Path):

@@ -45,9 +45,9 @@ def depth_first(stream: Any, function: Any) -> None:
 
 
 STEPS: dict[str, Callable[[Any, Any], Any]] = {
-    "filter": lambda s, f: s.filter(lambda k, v: f(v)),
-    "filter_not": lambda s, f: s.filter_not(lambda k, v: f(v)),
-    "branch": lambda s, f: s.split("x-").branch(lambda k, v: f(v), "y").default_branch("z")["x-y"],
+    "filter": lambda s, f: s.filter(lambda k, v: f(v)).foreach(lambda k, v: None),
+    "filter_not": lambda s, f: s.filter_not(lambda k, v: f(v)).foreach(lambda k, v: None),
+    "branch": lambda s, f: s.split("x-").branch(lambda k, v: f(v), "y").default_branch("z")["x-y"].foreach(print),
     "foreach": lambda s, f: s.foreach(lambda k, v: f(v)),
     "peek": lambda s, f: s.peek(lambda k, v: f(v)),
     "print": lambda s, f: s.print(Printed.to_sys_out().with_key_value_mapper(lambda k, v: f(v))),
@@ -57,14 +57,14 @@ STEPS: dict[str, Callable[[Any, Any], Any]] = {
     "select_key": lambda s, f: s.select_key(lambda k, v: f(v)).foreach(lambda k, v: None),
     "flat_map_values": lambda s, f: s.flat_map_values(lambda v: [f(v)]).foreach(lambda k, v: None),
     "flat_map": lambda s, f: s.flat_map(lambda k, v: [(k, f(v))]).foreach(lambda k, v: None),
-    "table filter": lambda s, f: s.to_table().filter(lambda k, v: f(v)),
+    "table filter": lambda s, f: s.to_table().filter(lambda k, v: f(v), store="some"),
     "table map_values": lambda s, f: s.to_table().map_values(lambda v: f(v)).to_stream().foreach(lambda k, v: None),
     "aggregate": lambda s, f: s.group_by_key().aggregate(int, lambda k, v, total: f(v)),
     "reduce": lambda s, f: s.group_by(lambda k, v: "all").reduce(lambda total, v: f(v)),
     "join": lambda s, f: s.join(s.to_table(), lambda v, other: f(v)).foreach(lambda k, v: None),
     "process": lambda s, f: s.process(lambda record, context: f(record.value)),
     "process beside a step that shares its store": depth_first,
-    "deduplicate": lambda s, f: s.deduplicate(lambda k, v: f(v), "1 s"),
+    "deduplicate": lambda s, f: s.deduplicate(lambda k, v: f(v), "1 s").foreach(lambda k, v: None),
     "partitioner": lambda s, f: s.to("out", partitioner=lambda k, v, n: f(v) if v == 2 else 0),
 }
 

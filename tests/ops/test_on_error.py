@@ -106,13 +106,45 @@ def test_a_key_of_another_type_names_the_step_that_made_it_and_the_way_out(run: 
     ]
 
 
+def test_a_value_that_a_topic_cannot_have_names_the_topic_the_line_and_both_types(run: Run):
+    builder, stream = source(value=str)
+    written_at = this_line() + 1
+    stream.to("numbers", value=int)
+    with pytest.raises(ProcessingError) as failure:
+        run(builder, [("a", "five", 10)]).output("numbers")
+    assert message_of(failure) == [
+        "KSTREAM-SINK-0000000001 failed on the record at topic 'in', partition 0, offset 0: the serde 'int' cannot "
+        "encode 'five' of type str",
+        "  the record: key 'a', value 'five', timestamp 10",
+        f"  the step: {__file__}:{written_at}, which writes topic 'numbers'",
+        "  the way out: the values of this step are of type int; say value=str at that step, or map them to int "
+        "before it",
+        SAFE,
+    ]
+
+
+def test_a_step_says_where_it_is_if_another_one_made_what_it_cannot_take(run: Run):
+    builder, stream = source(value=int)
+    made_at = this_line() + 1
+    halves = stream.map_values(inverse, value=int)
+    written_at = this_line() + 1
+    halves.to("numbers")
+    with pytest.raises(ProcessingError) as failure:
+        run(builder, [("a", 1, 10)]).output("numbers")
+    assert message_of(failure)[2:-2] == [
+        f"  the step: {__file__}:{written_at}, which writes topic 'numbers'",
+        f"  the function: inverse at {at(inverse)}, given to the step at {__file__}:{made_at}",
+    ]
+
+
 def test_a_result_of_another_type_names_the_mapper_the_joiner_or_the_aggregator(run: Run):
     def message(build: Callable[[Any], Any]) -> list[str]:
         builder, stream = source(value=int)
         build(stream).to("out")
         with pytest.raises(ProcessingError) as failure:
             run(builder, [("a", 1, 10), ("a", 2, 11)]).output()
-        return [line.split(" at ")[0] for line in message_of(failure)[2:-1]]
+        lines = [line for line in message_of(failure)[2:-1] if not line.startswith("  the step: ")]
+        return [line.split(" at ")[0] for line in lines]
 
     def said(name: str) -> list[str]:
         return [f"  the function: {name}", "  the way out: annotate its result or say value=float"]

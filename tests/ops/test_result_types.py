@@ -165,12 +165,12 @@ MISFITS: dict[str, tuple[Callable[[Any], Any], str, str]] = {
             .to_stream(lambda windowed, count: windowed.key)
         ),
         "the serde 'str' cannot encode 1 of type int",
-        "the values of this step are of type str; say value=int at that step, or give it str",
+        "the values of this step are of type str; say value=int at that step, or map them to str before it",
     ),
     "a number in front of a join in windows": (
         lambda s: s.map_values(lambda value: 1).join(s, lambda one, other: other, NEAR),
         "the serde 'str' cannot encode 1 of type int",
-        "the values of this step are of type str; say value=int at that step, or give it str",
+        "the values of this step are of type str; say value=int at that step, or map them to str before it",
     ),
     "a windowed key": (
         lambda s: s.group_by_key().windowed_by(HOUR).count().to_stream().map(lambda key, count: (key, count)),

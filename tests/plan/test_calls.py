@@ -454,9 +454,11 @@ def test_a_function_that_leaves_its_work_to_somebody_else_fails_at_the_record(st
     elif step == "branch":
         stream.split().branch(function, "some").no_default_branch()["some"].to("out")
     elif step == "table":
-        stream.to_table().filter(function)
+        stream.to_table().filter(function, store="rows")
     else:
-        getattr(stream, step)(function)
+        made = getattr(stream, step)(function)
+        if made is not None:
+            made.to("out")
     with pytest.raises(ProcessingError, match=f"returned {re.escape(said)}"):
         TopologyTestDriver(builder.build()).pipe_input("in", "a", 1)
 

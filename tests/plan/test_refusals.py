@@ -200,7 +200,7 @@ def test_a_second_default_branch():
         split.default_branch("one")
         split.default_branch("two")
 
-    assert refusal(build) == "default_branch at HERE: the split at HERE has one already"
+    assert refusal(build) == "default_branch at HERE: the split at HERE has a default branch; remove one"
 
 
 def test_two_branches_of_one_name():
@@ -220,7 +220,7 @@ def test_a_repartition_into_no_partitions():
 WRONG_ARGUMENTS = {
     "stream of no topics": (
         lambda b, s: b.stream([]),
-        "stream at HERE reads at least one topic; got an empty list",
+        "stream at HERE reads at least one topic; got an empty list; name a topic",
     ),
     "stream of something else": (
         lambda b, s: b.stream(["a", 5]),

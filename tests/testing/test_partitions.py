@@ -126,7 +126,7 @@ def test_a_record_goes_into_the_partition_that_is_said_or_that_of_its_key_or_the
     for _ in range(4):
         driver.pipe_input("in", None, "x")
     assert sorted({record.value for record in driver.read_output("out")}) == [0, 1, 2]
-    with pytest.raises(ConfigError, match=r"pipe_input into 'in': its partitions are 0 to 2, got 3"):
+    with pytest.raises(ConfigError, match=r"pipe_input into 'in': it has the partitions 0 to 2; got 3"):
         driver.pipe_input("in", "a", "x", partition=3)
 
 

@@ -112,7 +112,11 @@ def test_the_newest_records_of_a_topic_come_first(client: Any):
     [
         ("/api/topics/nothing", 400, "the application has no topic 'nothing'; it has orders, finals"),
         ("/api/topics/orders?limit=0", 400, "limit is a number from 1 to 1000, got '0'"),
-        ("/api/held/orders", 400, "there is no step 'orders' that holds anything back"),
+        (
+            "/api/held/orders",
+            400,
+            "there is no step 'orders' that holds anything back; `penstock topology` names the steps",
+        ),
         ("/stores/nothing", 404, "there is no store 'nothing'"),
         ("/etc/passwd", 404, "there is nothing at /etc/passwd"),
     ],

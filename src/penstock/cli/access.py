@@ -97,7 +97,7 @@ def refuse_without_server() -> None:
     context = click.get_current_context()
     for name, option in (("host", "--host"), ("token_file", "--token-file"), ("no_token", "--no-token")):
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"{option} is for --ui and --serve, and neither is given: nothing would listen")
+            raise click.UsageError(f"{option} is for --ui and --serve: add one of them, or leave {option} out")
 
 
 def server_options(port: int, variable: str) -> Callable[[F], F]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,12 +15,17 @@ from penstock.cli.options import json_option, load_settings, settings_options
 from penstock.cli.program import PROGRAM_HELP, default_application_id, load_program, program_argument
 from penstock.cli.terminal import count, say
 from penstock.errors import ConfigError
+from penstock.messages import nearest
+from penstock.plan.topology import Topology
 from penstock.settings import Settings
 
 if TYPE_CHECKING:
     from penstock.engine.batch.result import BatchResult
 
 _FORMATS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".csv": "csv", ".orc": "orc"}
+
+_OTHER_FILE_SYSTEMS = ("HADOOP_CONF_DIR", "SPARK_CONF_DIR")
+"""Variables whose folders may give Spark another file system for plain paths."""
 
 
 @click.command(cls=Command, epilog=PROGRAM_HELP)
@@ -73,11 +79,13 @@ def batch(
     settings = load_settings(**{name: options.pop(name) for name in _SETTINGS})
     topology = load_program(program)
     id_ = application_id or default_application_id(program)
+    files = dict(map(_input, inputs))
+    _check_inputs(files, topology)
     if not as_json:
         say("starting Spark ...")
     with _session(settings, id_) as spark:
         began = time.monotonic()
-        frames = {topic: _read(spark, path, options["format_"]) for topic, path in map(_input, inputs)}
+        frames = {topic: _read(spark, path, options["format_"]) for topic, path in files.items()}
         result = topology.run_batch(
             spark,
             frames,
@@ -126,8 +134,25 @@ def _tell(id_: str, name: str | None, result: BatchResult, seconds: float) -> No
 def _input(given: str) -> tuple[str, str]:
     topic, equals, path = given.partition("=")
     if not equals or not topic or not path:
-        raise click.BadParameter(f"write it like --input orders=lake/orders; got {given!r}", param_hint="'--input'")
+        raise _bad(f"write it like --input orders=lake/orders; got {given!r}")
     return topic, path
+
+
+def _check_inputs(files: dict[str, str], topology: Topology) -> None:
+    """Refuse before Spark starts, which takes seconds, what is certain to fail."""
+    for topic, path in files.items():
+        if not topology.has_patterns and topic not in topology.source_topics:
+            raise _bad(
+                f"the program does not read a topic {topic!r}{nearest(topic, topology.source_topics)}; it reads "
+                f"{', '.join(topology.source_topics)}"
+            )
+        is_spark_asked = {*"*?[{:"} & {*path} or any(name in os.environ for name in _OTHER_FILE_SYSTEMS)
+        if not is_spark_asked and not Path(path).exists():
+            raise _bad(f"there is no file or folder {path} in {Path.cwd()}; give the path of the rows of {topic!r}")
+
+
+def _bad(message: str) -> click.BadParameter:
+    return click.BadParameter(message, param_hint="'--input'")
 
 
 def _read(spark: Any, path: str, format_: str | None) -> Any:
@@ -138,4 +163,6 @@ def _read(spark: Any, path: str, format_: str | None) -> Any:
     try:
         return reader.load(path)
     except Exception as error:
-        raise ConfigError(f"--input: {path} cannot be read as {chosen}: {str(error).splitlines()[0]}") from error
+        raise ConfigError(
+            f"--input: {path} cannot be read as {chosen}: {str(error).splitlines()[0]}; give its --format"
+        ) from error

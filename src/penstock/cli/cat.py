@@ -20,6 +20,7 @@ from penstock.cli.terminal import moment, print_json_line, readable
 from penstock.errors import ConfigError, TopicNotFoundError
 from penstock.log.base import Log
 from penstock.log.consume import Decode, Range, ranges_of, records_of
+from penstock.messages import partitions_to
 from penstock.query.plain import decoded
 from penstock.record import ConsumerRecord
 from penstock.serdes import Serde, from_name
@@ -156,7 +157,7 @@ def _chosen(log: Log, topic: str, partition: int | None) -> dict[int, Range]:
     if partition is None:
         return ranges
     if partition not in ranges:
-        raise ConfigError(f"topic {topic!r} has no partition {partition}; its partitions are 0 to {len(ranges) - 1}")
+        raise ConfigError(f"topic {topic!r} has no partition {partition}; {partitions_to(len(ranges))}")
     return {partition: ranges[partition]}
 
 

@@ -153,7 +153,10 @@ def _run_undisturbed(subject: Recorded, work: Path, mode: str, teller: _Teller) 
                    "numbers, the order of a set, or something outside.")  # fmt: skip
     subject.leave_out(differing)
     if not subject.compared:
-        raise ConfigError("nothing of the program comes out the same twice, so there is nothing to compare")
+        raise ConfigError(
+            "nothing of the program comes out the same twice, so there is nothing to compare; have its functions use "
+            "their input alone"
+        )
 
 
 def _again(context: click.Context, failure: RoundFailedError) -> list[str]:

@@ -15,8 +15,8 @@ from penstock.log.base import Log
 from penstock.log.cluster import SCHEME
 from penstock.log.contract.topics import NO_LIMIT
 from penstock.log.open import open_log
-from penstock.messages import nearest
 from penstock.settings import Settings
+from penstock.usage.setting_names import meant
 
 if TYPE_CHECKING:
     from penstock.query.application import ApplicationStores
@@ -110,7 +110,7 @@ def load_settings(pairs: tuple[str, ...], config_file: Path | None, **options: A
     try:
         return Settings.load(config_file=config_file, **given)
     except ConfigError as error:
-        raise click.UsageError(str(error)) from None
+        raise click.UsageError(str(error).replace(" (keyword)", "")) from None
 
 
 def _setting(pair: str) -> tuple[str, str]:
@@ -121,10 +121,7 @@ def _setting(pair: str) -> tuple[str, str]:
     if not equals:
         raise click.BadParameter(f"write it like --set chunk_records=1000; got {pair!r}", param_hint="'--set'")
     if name not in known:
-        raise click.BadParameter(
-            f"there is no setting {name!r}{nearest(name, known)}; the settings are {', '.join(known)}",
-            param_hint="'--set'",
-        )
+        raise click.BadParameter(f"there is no setting {name!r}{meant(name, known)}", param_hint="'--set'")
     return name, value.strip()
 
 

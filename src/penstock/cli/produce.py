@@ -86,7 +86,7 @@ def produce(
     bad_lines = _BadLines(getattr(file, "name", "-"), skip_bad_lines)
     if file.isatty():
         say("One record a line; Ctrl-D ends.")
-    written = append(log, new, parser.batches(lines, bad_lines), "--timestamp-unit {unit}")
+    written = append(log, new, parser.batches(lines, bad_lines), "--timestamp-unit {unit} says that they are in {name}")
     if parser.unread:
         names = ", ".join(parser.unread)
         say(f"Not read: {names}. With --json the fields of a line are key, value, timestamp and headers.")
@@ -158,7 +158,10 @@ def _new_topic(
 
 def _check_partitions(log: Log, topic: str, wanted: int | None) -> None:
     if wanted is not None and log.exists(topic) and log.topic(topic).partitions != wanted:
-        raise click.UsageError(f"topic {topic} exists with {count(log.topic(topic).partitions, 'partition')}")
+        raise click.UsageError(
+            f"topic {topic} exists with {count(log.topic(topic).partitions, 'partition')}; leave --partitions out, or "
+            f"change it with `penstock topics repartition {topic} --partitions {wanted}`"
+        )
 
 
 class _BadLines:

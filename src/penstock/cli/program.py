@@ -6,7 +6,6 @@ import importlib
 import importlib.util
 import re
 import sys
-import sysconfig
 import traceback
 import warnings
 from collections.abc import Callable
@@ -20,12 +19,11 @@ from penstock.dsl.builder import StreamsBuilder
 from penstock.engine.shared.program import ProgramFile
 from penstock.errors import ConfigError, OldNameWarning, PenstockError
 from penstock.plan.topology import Topology
+from penstock.usage.callers import only_users, users_frames
 from penstock.usage.java_names import of_module
 
 _DEFAULT_NAME = "topology"
 _NO_TOPOLOGY = f"end the program with {_DEFAULT_NAME} = builder.build(), or give its name, as in app.py:NAME"
-_PACKAGE = str(Path(__file__).resolve().parent.parent)
-_PYTHON = sysconfig.get_path("stdlib")
 
 T = TypeVar("T")
 
@@ -150,37 +148,31 @@ def _user_code(call: Callable[[], T], what: str) -> T:
     try:
         return call()
     except PenstockError as error:
-        frame = _own_frame(error)
-        if frame is None or f"{frame.filename}:" in str(error):
+        frames = users_frames(error)
+        if not frames or f"{frames[-1].filename}:" in str(error):
             raise
+        frame = frames[-1]
         raise type(error)(f"{error}\n  the line: {frame.filename}:{frame.lineno}: {frame.line}") from error
     except (Exception, SystemExit) as error:
         raise ConfigError(f"{what} failed: {_own_lines(error)}") from error
 
 
 def _own_lines(error: BaseException) -> str:
-    """Return an error with its stack, from the user's program on."""
-    trace = error.__traceback__
-    while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
-        trace = trace.tb_next
-    if trace is None and not isinstance(error, SyntaxError):
+    """Return an error with the lines of the user's program that it came through."""
+    if not users_frames(error) and not isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error}"
+    told = traceback.TracebackException.from_exception(error)
+    _leave_users(told)
     way = of_module(error.name or "") if isinstance(error, NameError) else ""
-    told = "".join(traceback.format_exception(type(error), error, trace)).rstrip()
-    return f"\n{told}{way and '; '}{way}"
+    return "\n" + "".join(told.format()).rstrip() + (way and "; ") + way
 
 
-def _own_frame(error: BaseException) -> traceback.FrameSummary | None:
-    """Return the innermost frame of the user's program that an error came through."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
-    return frames[-1] if frames else None
-
-
-def _is_ours(file: str) -> bool:
-    """Return whether a file belongs to Penstock or to Python, not to the user."""
-    if file.startswith((_PACKAGE, "<frozen ")):
-        return True
-    return file.startswith(_PYTHON) and "site-packages" not in file
+def _leave_users(told: traceback.TracebackException) -> None:
+    """Remove the frames of libraries from an error, and from the errors before it."""
+    told.stack = traceback.StackSummary.from_list(only_users(told.stack)) or None  # type: ignore[assignment]
+    for before in (told.__cause__, told.__context__):
+        if before is not None:
+            _leave_users(before)
 
 
 def _described(value: Any) -> str:

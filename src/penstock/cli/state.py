@@ -150,7 +150,9 @@ def scan(
     try:
         view = stores.view(store)
         if prefix is not None and (not isinstance(view, KeyValueView) or low or high):
-            raise click.UsageError("--prefix is for key-value stores, and without --from and --to")
+            raise click.UsageError(
+                "--prefix is for key-value stores, without --from and --to; leave out what does not fit"
+            )
         found: Iterator[dict[str, Any]]
         if prefix is not None:
             found = rows_of(view, prefix=prefix.encode(), reverse=reverse)
@@ -229,7 +231,8 @@ def _show_status(found: dict[str, Any]) -> None:
     click.echo(f"  last started by {found['started_by']}")
     click.echo(f"  {found['health']}, {count(found['behind'] or 0, 'record')} to go")
     names = found["stores"]
-    click.echo(f"  {count(found['tasks'], 'task')}, {count(len(names), 'store')}: {', '.join(names)}")
+    stores = f"{count(len(names), 'store')}: {', '.join(names)}" if names else "no stores"
+    click.echo(f"  {count(found['tasks'], 'task')}, {stores}")
     _show_slots(found["slots"], found["tasks_moved"])
     for child in found["children"]:
         click.echo(f"  {Child(**child).says}")

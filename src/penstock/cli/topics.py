@@ -80,7 +80,7 @@ def list_topics(context: click.Context, log_dir: Path | None, as_json: bool) -> 
         columns = ("name", "partitions", "records", "bytes", "key", "value", "newest")
         print_table(columns, map(_cells, rows), right=("partitions", "records", "bytes"))
     elif not failures:
-        where = log.root.absolute() if isinstance(log, FileLog) else log.url
+        where = log.root.absolute() if isinstance(log, FileLog) else f"{log.url}, or this user may describe none"
         say(f"There are no topics in {where}. Make one: penstock topics create NAME")
     for failure in failures:
         stderr().print(f"Error: {failure}", style="red", markup=False, soft_wrap=True)
@@ -137,9 +137,13 @@ def _kept(info: TopicInfo) -> str:
     return f"Records are kept {' and '.join(limits) or 'for ever'}."
 
 
-def _rows(log: Log) -> tuple[list[_Row], list[PenstockError]]:
+def _rows(log: Log) -> tuple[list[_Row], list[str]]:
     """Return the lines of all readable topics, and the errors of the others."""
-    rows, failures = [], []
+    rows: list[_Row] = []
+    failures: list[str] = [
+        f"{path.absolute()} is left out: this user may not look into it. Give the user the right to read the folder"
+        for path in (log.closed_folders() if isinstance(log, FileLog) else ())
+    ]
     for name in log.topics():
         try:
             info, stats = log.topic(name), log.stats(name)
@@ -157,7 +161,9 @@ def _rows(log: Log) -> tuple[list[_Row], list[PenstockError]]:
                 )
             )
         except PenstockError as error:
-            failures.append(error)
+            failures.append(str(error))
+        except OSError as error:
+            failures.append(f"topic {name!r} is left out: {error}. Give this user the right to read it")
     return rows, failures
 
 

@@ -76,7 +76,7 @@ def why(
     if svg is not None:
         drawn = [line.to_svg() for line in lines if line.records]
         if not drawn:
-            raise ConfigError(f"there is nothing to draw of the key {key!r}")
+            raise ConfigError(f"there is nothing to draw of the key {key!r}; leave --svg out to see why")
         svg.write_text("\n".join(drawn))
         say(f"Drawn into {svg}.")
 

@@ -133,6 +133,11 @@ class BranchedKStream(KafkaNames, Generic[K, V]):
 
         Instead of a name, you can give a ``Branched``: as in Kafka Streams, or as ``branched=``.
         """
+        if None in self._node.predicates:
+            raise TopologyError(
+                f"branch at {caller()} comes after default_branch of the split at {self._node.where}, which takes all "
+                "other records; put it before"
+            )
         given = _branched_of("branch", branched, name)
         self._add(branch_of(predicate), given, len(self._node.predicates) + 1)
         return self
@@ -145,7 +150,9 @@ class BranchedKStream(KafkaNames, Generic[K, V]):
         It takes a ``Branched`` like ``branch``.
         """
         if None in self._node.predicates:
-            raise TopologyError(f"default_branch at {caller()}: the split at {self._node.where} has one already")
+            raise TopologyError(
+                f"default_branch at {caller()}: the split at {self._node.where} has a default branch; remove one"
+            )
         self._add(None, _branched_of("default_branch", branched, name), 0)
         return self._streams
 

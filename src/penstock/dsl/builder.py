@@ -183,7 +183,9 @@ class StreamsBuilder(OwnSources):
         pattern = pattern_of(topic)
         topics = () if pattern else tuple(topic) if isinstance(topic, list | tuple) else (topic,)
         if not topics and pattern is None:
-            raise TopologyError(f"stream at {caller()} reads at least one topic; got an empty {type(topic).__name__}")
+            raise TopologyError(
+                f"stream at {caller()} reads at least one topic; got an empty {type(topic).__name__}; name a topic"
+            )
         for one in topics:
             check_topic(one, "the topic of stream")
         topics = tuple(dict.fromkeys(topics))  # as in Kafka Streams, one that is named twice is read once

@@ -373,7 +373,7 @@ def _distinct_as(
     """Sort out how a ``distinct`` is kept and named; the KIP's text has it take either argument, or both."""
     if isinstance(named, Materialized):
         if materialized is not None:
-            raise ConfigError(f"distinct at {caller()} got two Materialized: {named!r} and {materialized!r}")
+            raise ConfigError(f"distinct at {caller()} got two Materialized: {named!r} and {materialized!r}; give one")
         named, materialized = None, named
     if named is not None and name is not None:
         raise ConfigError(f"distinct at {caller()}: named= and name= are the same; got {named!r} and {name!r}")

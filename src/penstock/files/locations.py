@@ -139,7 +139,7 @@ def _text(where: object, argument: str) -> str:
         raise ConfigError(f"{argument} takes a path or a URL, got {where!r}")
     text = os.fsdecode(where)
     if "\0" in text:
-        raise ConfigError(f"{argument}: {_shown(where)} has a zero byte in it, and no path has one")
+        raise ConfigError(f"{argument}: {_shown(where)} has a zero byte in it, and no path has one; remove it")
     if text != text.strip():
         raise ConfigError(f"{argument}: {_shown(where)} begins or ends with a blank. Write it without")
     if os.name != "nt" and _OF_WINDOWS.match(text):

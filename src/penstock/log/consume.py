@@ -18,7 +18,7 @@ from penstock.log.consumed import Consumed, check_form, columns_of
 from penstock.log.open import opened
 from penstock.log.records import Records
 from penstock.log.schema import serdes_of
-from penstock.messages import describe
+from penstock.messages import describe, partitions_to
 from penstock.record import ConsumerRecord
 from penstock.serdes import Serde, of
 from penstock.usage.signatures import telling
@@ -129,7 +129,7 @@ def _meant(log: Log, topic: str, partition: int | None, start: int | None) -> di
     """Return the requested offsets, by partition. Raise ``ConfigError`` if the partition does not exist."""
     every = ranges_of(log, topic)
     if partition is not None and partition not in every:
-        raise ConfigError(f"topic {topic!r} has no partition {partition}; its partitions are 0 to {len(every) - 1}")
+        raise ConfigError(f"topic {topic!r} has no partition {partition}; {partitions_to(len(every))}")
     found = every if partition is None else {partition: every[partition]}
     return found if start is None else {p: (start, max(start, end)) for p, (_, end) in found.items()}
 
@@ -174,7 +174,10 @@ def _decode_column(decode: Decode, serde: Serde, records: Records, data: Binary,
             try:
                 decode(serde, data.slice(row, 1))
             except Exception as error:
-                raise SerdeError(f"{where}, offset {records.offsets[row]}: {describe(error)}") from error
+                raise SerdeError(
+                    f"{where}, offset {records.offsets[row]}: {describe(error)}. Give the types "
+                    "with key= and value=; bytes takes all"
+                ) from error
         raise
 
 

@@ -24,11 +24,11 @@ from penstock.log.open import opened
 from penstock.log.records import Records
 from penstock.log.rows import Row, records_of
 from penstock.log.schema import check_schema, new_topic, other_kind, serdes_of
-from penstock.log.strange_times import tell_of_strange_times
 from penstock.log.tables import Chosen, reader_of, small
 from penstock.messages import show
 from penstock.serdes import JSON, STR, Serde, fits, from_name, of
 from penstock.usage.signatures import telling
+from penstock.values.strange_times import SAY_UNIT, tell_of_strange_times
 from penstock.values.times import unit_named
 from penstock.values.topic_names import check_topic_name
 
@@ -201,9 +201,6 @@ def check_partitions(log: Log, topic: str, wanted: int | None) -> None:
             "topic is made. Leave partitions= out, or write into another topic"
         )
 
-
-SAY_UNIT = 'timestamp_unit="{unit}"'
-"""How a program gives the unit."""
 
 BY_KEY = -1
 """A partition number that means Kafka's partitioner chooses."""

@@ -71,7 +71,9 @@ def _encode_some(rows: list[Row], topic: str, key: Serde, value: Serde, first: i
         values = encode_column(value, [row[1] for row in rows], f"topic {topic!r}, value of row", first)
     except pa.ArrowCapacityError as error:
         if len(rows) == 1:
-            raise SerdeError(f"topic {topic!r}, row {first}: a key or a value has at most 2 GiB: {error}") from None
+            raise SerdeError(
+                f"topic {topic!r}, row {first}: a key or a value has at most 2 GiB: {error}; split it"
+            ) from None
         half = len(rows) // 2
         before = _encode_some(rows[:half], topic, key, value, first, unit)
         return before + _encode_some(rows[half:], topic, key, value, first + half, unit)
@@ -91,7 +93,9 @@ def encode_column(serde: Serde, values: list[Any], what: str, first: int) -> Bin
             try:
                 serde.encode_all([value])
             except Exception as error:
-                raise SerdeError(f"{what} {number}: {describe(error)}") from error
+                got = error.got if isinstance(error, SerdeError) else None
+                way_out = "" if got is None else f"; say {what.split()[-3]}={got.__name__}, or convert it"
+                raise SerdeError(f"{what} {number}: {describe(error)}{way_out}") from error
         raise
 
 

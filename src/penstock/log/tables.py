@@ -71,7 +71,7 @@ def _table(columns: dict[Any, Any], method: str) -> Any:
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
-        raise ConfigError(f"{method}: the columns of a table have equally many values; {told}")
+        raise ConfigError(f"{method}: the columns of a table have equally many values; {told}. Fill the shorter ones")
     return pa.table(arrays)
 
 
@@ -274,7 +274,8 @@ class Chosen(NamedTuple):
         result: IntArray = times.to_numpy(zero_copy_only=False).astype(np.int64)
         if result.size and result.min() < 0:
             raise ConfigError(
-                f"{self.method}: column {self.timestamp!r} holds {result.min()}; a timestamp is not before 1970"
+                f"{self.method}: column {self.timestamp!r} holds {result.min()}; a timestamp is not before 1970. "
+                "Correct it, or leave such rows out"
             )
         return result
 

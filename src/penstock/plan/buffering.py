@@ -158,7 +158,9 @@ class Suppressed(Options):
         if not isinstance(self.buffer, BufferConfig):
             raise ConfigError(f"the buffer must be a BufferConfig, got {self.buffer!r}")
         if self.idle_advance_ms is not None:
-            raise ConfigError("with_idle_advance is for until_window_closes: other suppressions have no last result")
+            raise ConfigError(
+                "with_idle_advance is for until_window_closes: other suppressions have no last result. Leave it out"
+            )
 
     @option
     def until_window_closes(self, buffer: StrictBufferConfig | None = None) -> Suppressed:

@@ -264,7 +264,7 @@ class Declarations(KafkaNames):
                 f"name {other.name!r} as the parent of further steps"
             )
         if topics.count(topic) > 1:
-            raise TopologyError(f"add_source at {caller()}: topic {topic!r} is named twice")
+            raise TopologyError(f"add_source at {caller()}: topic {topic!r} is named twice; name it once")
 
     def _changed(self) -> None:
         """Discard everything derived from the steps, to be derived again."""

@@ -77,6 +77,11 @@ class UserFunction:
     def name(self) -> str:
         return getattr(self.call, "__qualname__", None) or repr(self.call)
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is a method of an object of this package, whose name tells the user nothing."""
+        return type(getattr(self.call, "__self__", None)).__module__.startswith("penstock.")
+
     def location(self) -> str:
         """The file and line where the user wrote the function, or gave one of this package's."""
         code = getattr(self.call, "__code__", None)

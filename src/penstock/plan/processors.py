@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from penstock.errors import TopologyError
@@ -106,7 +107,10 @@ class _Asked(NamedTuple):
     def _check_class(self, given: type, where: str) -> None:
         if inspect.isabstract(given):
             missing = ", ".join(sorted(getattr(given, "__abstractmethods__", ())))
-            raise TopologyError(f"{self.method} at {where}: the class {given.__name__} does not define {missing}")
+            raise TopologyError(
+                f"{self.method} at {where}: the class {given.__name__} does not define {missing}; "
+                f"add `def {missing}(self, ...)`"
+            )
         if not accepts(given, 0):
             raise TopologyError(
                 f"{self.method} at {where}: the class {given.__name__} takes arguments {inspect.signature(given)}; "
@@ -143,6 +147,8 @@ class _Asked(NamedTuple):
 
 
 def _shown(given: Any) -> str:
+    if isinstance(given, FunctionType):
+        return f"{given.__name__!r} of {inspect.signature(given)}"
     return f"{show(given)} of type {type(given).__name__}"
 
 

@@ -75,6 +75,6 @@ def sink_node(
     if not create:
         raise TopologyError(
             f"to at {caller()}: create=False is for topics that a function chooses; {topic!r} is created when the "
-            "application starts, if it does not exist"
+            "application starts, if it does not exist. Leave create= out"
         )
     return nodes.Sink(topic=topic, **at)

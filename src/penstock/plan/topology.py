@@ -18,6 +18,7 @@ from penstock.plan.passes.copartition import Copartition, copartitions
 from penstock.plan.passes.overtaken import without_needless_announcements
 from penstock.plan.passes.partitioning import warn_of_misplaced, warn_of_uneven
 from penstock.plan.passes.stores import TableFacts, table_facts
+from penstock.plan.passes.unused import check_used
 from penstock.plan.physical import SubTopology, sub_topologies
 from penstock.plan.rewriting import Expanded, Owned
 from penstock.plan.sources import warn_of_cyclic_letters
@@ -100,12 +101,15 @@ class Topology(Declarations):
     def completed_by(self, settings: Settings) -> Topology:
         """This topology with the types and the extractor that the settings say where it says none.
 
+        Warn of steps whose results nothing uses.
+
         Raises:
             ConfigError: a setting names no type or no extractor.
-            TopologyError: with these types the steps do not fit together, a name is missing that is required, or there
-                is nothing but global tables.
+            TopologyError: with these types the steps do not fit together, a name is missing that is required, there is
+                nothing but global tables, or no step has an effect.
         """
         check_has_tasks(self.sub_topologies)
+        check_used(self.sub_topologies, self.facts, self._told)
         warn_of_cyclic_letters(self.nodes, settings.dead_letters)
         if settings.require_names:
             check_named(self.nodes, self.facts.stores)

@@ -49,7 +49,10 @@ class JsonSerde(Serde):
         except TypeError as error:
             raise SerdeError(f"JSON cannot be read into {type_!r}: {error}") from None
         if isinstance(msgspec.inspect.type_info(type_), msgspec.inspect.CustomType):
-            raise SerdeError(f"JSON cannot be read into {type_!r}: it does not say what its fields are")
+            raise SerdeError(
+                f"JSON cannot be read into {type_!r}: it does not say what its fields are; use a dataclass or a "
+                "msgspec.Struct"
+            )
         self._decode: Callable[[bytes], Any] = decoder.decode
         self._decode_lines = decoder.decode_lines
         encoder = msgspec.json.Encoder()

@@ -31,7 +31,9 @@ class _Packed(Serde):
         try:
             return self._format.pack(value)
         except (OverflowError, struct.error):
-            raise SerdeError(f"{show(value)} does not fit into {self._format.size} bytes") from None
+            raise SerdeError(
+                f"{show(value)} does not fit into {self._format.size} bytes; use a type for larger numbers, such as int"
+            ) from None
 
     def decode(self, data: bytes) -> Any:
         if len(data) != self._format.size:

@@ -55,7 +55,9 @@ class StrSerde(Serde):
         try:
             return value.encode()
         except UnicodeEncodeError as error:
-            raise SerdeError(f"the serde 'str' cannot encode {show(value)}: {error.reason}") from None
+            raise SerdeError(
+                f"the serde 'str' cannot encode {show(value)}: {error.reason}; write it as bytes, with the type bytes"
+            ) from None
 
     def decode(self, data: bytes) -> str:
         try:
@@ -102,7 +104,7 @@ class NumberSerde(Serde):
         try:
             data = self._format.pack(value)
         except (OverflowError, struct.error):
-            raise SerdeError(f"{show(value)} does not fit into 8 bytes") from None
+            raise SerdeError(f"{show(value)} does not fit into 8 bytes; write it as text, with the type str") from None
         if self.plain is float and isinstance(value, int) and float(value) != value:
             raise SerdeError(f"{show(value)} has more digits than a float keeps; round it with float(...), or use int")
         return data

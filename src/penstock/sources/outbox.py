@@ -195,7 +195,7 @@ class _Reader(SourceReader):
                 f"table {self._outbox.table} has no column {missing[0]!r}; its columns are {', '.join(kinds)}"
             )
         if kinds["id"] not in ("smallint", "integer", "bigint"):
-            raise SourceError(f"column id of table {self._outbox.table} is of type {kinds['id']}; it is a whole number")
+            raise SourceError(f"column id of table {self._outbox.table} is of type {kinds['id']}; make it a bigint")
         return ", ".join("NULL" if name is None else _read(name, kinds[name]) for name in named)
 
     # --- rows --------------------------------------------------------------------------------------------------------

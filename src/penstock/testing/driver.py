@@ -14,10 +14,11 @@ from penstock.arrays import IntArray
 from penstock.columns.batch import NO_RECORD, Batch, Changes, merge
 from penstock.columns.column import BytesColumn, Column, null_column
 from penstock.engine.shared.layout import TaskId, topic_names
+from penstock.engine.shared.source_times import SourceTimes
 from penstock.engine.task.flow import Flow
 from penstock.engine.task.steps import Outputs, Write
 from penstock.engine.timing.idle import IdleTasks
-from penstock.errors import ConfigError, ProcessingError
+from penstock.errors import ConfigError
 from penstock.figures.metrics import DROPPED, Metric, labelled, readable, total
 from penstock.messages import show
 from penstock.ops.core.context import Context
@@ -36,7 +37,7 @@ from penstock.state.task_state import Numbers, TaskState
 from penstock.testing.arrived import Arrived
 from penstock.testing.batches import batchable_topics, is_chain, updates_each_key_once
 from penstock.testing.partitions import Partitions, Readers, partition_of
-from penstock.testing.queues import Queued, TopicQueues
+from penstock.testing.queues import Queued, TopicQueues, endless
 from penstock.testing.records import (
     Given,
     as_input,
@@ -129,6 +130,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         topology = Topology.checked_type(topology, type(self).__name__).completed_by(self.settings)
         self.topology = topology
         self.wall_clock_ms = 0
+        self._times = SourceTimes(topology, carried=False)
         self._idle = IdleTasks(topology, lambda: self.wall_clock_ms / 1000, lambda: self.wall_clock_ms)
         self._is_closed = False
         self._shapes = shapes_of(topology)
@@ -239,6 +241,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         self._piped += 1
         self._enqueue((topic, partition), Queued(*columns, None, time, headers_of(headers)))
         self._drain()
+        self._times.after(self._numbers().values())
 
     def pipe_record_list(self, topic: str, records: Iterable[tuple[Any, ...]]) -> None:
         """Process many records. Outputs and their order are the same as with ``pipe_input`` for each record.
@@ -274,6 +277,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
             if not self._run_batch(topic, given):
                 for row in given:
                     self.pipe_input(topic, *row)
+            self._times.after(self._numbers().values())
 
     def advance_wall_clock_time(self, duration: Duration) -> None:
         """Let wall-clock time pass."""
@@ -486,12 +490,7 @@ class TopologyTestDriver(TopicAccess, StoreAccess):
         most = self.most_fed_back * (10 if topic in self.topology.internal_topics else 1)
         if self._own and self._fed_back[topic] > most:
             self._queues = TopicQueues[tuple[str, int]]()
-            raise ProcessingError(
-                f"the topology reads the topic {self._own[0]!r} that it writes: one input record has made more than "
-                f"{most:,} records in {topic!r} and there is no end. A running application continues forever as well, "
-                f"as in Kafka Streams. Write into another topic, or filter what goes back; where so many are "
-                "meant, set the driver's most_fed_back"
-            )
+            raise endless(self._own[0], topic, most)
 
     def _deliver_dead_letters(self, context: Context) -> None:
         letters, context.commit.dead_letters = context.commit.dead_letters, []

@@ -11,7 +11,7 @@ from penstock.columns.batch import Batch
 from penstock.columns.column import Column
 from penstock.engine.shared.layout import Layout, TaskId, layout_of
 from penstock.errors import ConfigError
-from penstock.messages import show
+from penstock.messages import partitions_to, show
 from penstock.plan.physical import Part, SubTopology
 from penstock.plan.topology import Topology
 from penstock.state.task_state import TaskState
@@ -74,7 +74,7 @@ class Partitions:
         count = self.of_topic(topic)
         if type(partition) is not int or not 0 <= partition < count:
             raise ConfigError(
-                f"pipe_input into {topic!r}: its partitions are 0 to {count - 1}, got {show(partition)}; "
+                f"pipe_input into {topic!r}: {partitions_to(count)}; got {show(partition)}; "
                 "TopologyTestDriver(topology, partitions=...) says how many there are"
             )
         return partition

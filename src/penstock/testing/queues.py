@@ -11,6 +11,7 @@ from collections.abc import Hashable
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from penstock.columns.column import Column
+from penstock.errors import ProcessingError
 
 Topic = TypeVar("Topic", bound=Hashable)
 
@@ -96,3 +97,17 @@ class TopicQueues(Generic[Topic]):
             heap[place], place = heap[child], child
         heap[place] = last
         return top
+
+
+def endless(own: str, topic: str, most: int) -> ProcessingError:
+    """Return the error for a topology that feeds itself without an end.
+
+    Args:
+        own: a topic that the topology both reads and writes.
+        topic: the topic in which one input record has made more than ``most`` records.
+    """
+    return ProcessingError(
+        f"the topology reads the topic {own!r} that it writes: one input record has made more than {most:,} records in "
+        f"{topic!r} and there is no end. A running application continues forever as well, as in Kafka Streams. Write "
+        "into another topic, or filter what goes back; where so many are meant, set the driver's most_fed_back"
+    )

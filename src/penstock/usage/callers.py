@@ -5,11 +5,16 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
+import sysconfig
+import traceback
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType
 
 _PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
+_PYTHON = sysconfig.get_path("stdlib") + os.sep
+_INSTALLED = f"{os.sep}site-packages{os.sep}"
 
 
 class Place(str):
@@ -69,3 +74,19 @@ def _is_own(frame: FrameType) -> bool:
 def is_own_file(filename: str) -> bool:
     """Return whether a source file belongs to this package, not to the user."""
     return filename.startswith(_PACKAGE)
+
+
+def users_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """Return the frames of the user's code that an error came through."""
+    return only_users(traceback.extract_tb(error.__traceback__))
+
+
+def only_users(frames: Iterable[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
+    """Return the frames of the user's code: not those of Penstock and of Python, nor of installed libraries, unless the
+    code itself is installed."""
+    others = [one for one in frames if not _is_of_python(one.filename) and not is_own_file(one.filename)]
+    return [one for one in others if _INSTALLED not in one.filename] or others
+
+
+def _is_of_python(filename: str) -> bool:
+    return filename.startswith("<frozen ") or (filename.startswith(_PYTHON) and _INSTALLED not in filename)

@@ -19,8 +19,17 @@ _OF_KAFKA = {
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """Return what to write instead of an unknown setting."""
+    """Return what to write instead of an unknown setting.
+
+    >>> meant("buffer_size", ["chunk_rows", "input_buffer_max_bytes", "log_dir"])
+    '; similar ones are input_buffer_max_bytes. `penstock config` lists all'
+    """
     spelled = name.replace(".", "_")
     if spelled in _OF_KAFKA:
         return f": here it is {_OF_KAFKA[spelled]}"
-    return f" (did you mean {spelled!r}?)" if spelled in known else nearest(spelled, known)
+    if spelled in known:
+        return f" (did you mean {spelled!r}?)"
+    if guess := nearest(spelled, known):
+        return guess
+    similar = [one for one in known if {*one.split("_")} & {*spelled.split("_")}][:3]
+    return (f"; similar ones are {', '.join(similar)}. " if similar else "; ") + "`penstock config` lists all"

@@ -62,7 +62,9 @@ def later(time: int, duration: Duration) -> int:
     """
     ms = time + to_ms(duration)
     if ms > MAX_MS:
-        raise ConfigError(f"{duration!r} after {time} is {ms}, more than {MAX_MS} ms, the largest time")
+        raise ConfigError(
+            f"{duration!r} after {time} is {ms}, more than {MAX_MS} ms, the largest time; give a shorter duration"
+        )
     return ms
 
 

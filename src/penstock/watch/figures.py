@@ -201,7 +201,9 @@ class Application:
         parts = [part for sub in self._picture().subs for part in sub.parts]
         part = next((one for one in parts if one.name == node), None)
         if part is None or part.holds is None:
-            raise ConfigError(f"there is no step {node!r} that holds anything back")
+            raise ConfigError(
+                f"there is no step {node!r} that holds anything back; `penstock topology` names the steps"
+            )
         return held_by(self._stores.store(part.holds.store), part, newest, limit)
 
     def newest(self, topic: str, limit: int) -> dict[str, Any]:

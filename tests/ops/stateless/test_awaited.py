@@ -7,6 +7,7 @@ import functools
 import os
 import signal
 import sys
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -28,6 +29,30 @@ def calls(**given: Any) -> Awaiting:
 async def ten_times(value: int) -> int:
     await asyncio.sleep(0)
     return value * 10
+
+
+def test_a_function_that_blocks_is_told_of_once_with_its_line(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    async def blocks(number: int) -> int:
+        await asyncio.sleep(0)
+        time.sleep(0.2)
+        return number
+
+    async def waits(number: int) -> int:
+        await asyncio.sleep(0.2)
+        return number
+
+    monkeypatch.setattr(awaited, "_LONG", 0.05)
+    assert call_all(waits, [(1,), (2,)], calls()) == [(1, None), (2, None)]
+    assert caplog.messages == []
+    for _ in range(2):
+        assert call_all(blocks, [(1,), (2,)], calls()) == [(1, None), (2, None)]
+    line = blocks.__code__.co_firstlineno + 2
+    assert caplog.messages == [
+        f"an async function blocks in {__file__}:{line}: time.sleep(0.2). No other "
+        "call runs meanwhile; await an async client in place of it, or `await asyncio.to_thread(...)` it"
+    ]
 
 
 # --- what comes out --------------------------------------------------------------------------------------------------

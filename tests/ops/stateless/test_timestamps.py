@@ -45,7 +45,8 @@ def test_what_is_no_time_is_a_failure_of_the_record(run: Run, time):
     stream.to("out")
     expected = (
         "KSTREAM-SOURCE-0000000000 failed on the record at topic 'in', partition 0, offset 0: TypeError: the function "
-        f"must return the record's time, an int of milliseconds, got {time!r}"
+        f"must return the record's time: a datetime, text in ISO 8601 or an int of milliseconds, such as "
+        f"int(seconds * 1000), got {time!r}"
     )
     with pytest.raises(ProcessingError) as failure:
         run(builder, [("a", 1, 0)]).output()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock import BufferConfig, StreamsBuilder, Suppressed, TimeWindows
+from penstock import BufferConfig, PenstockWarning, StreamsBuilder, Suppressed, TimeWindows, UnlimitedWindows
 from penstock.engine.local import LocalApplication
 from penstock.errors import BufferFullError, ConfigError, ProcessingError, TopologyError
 from penstock.log.consume import consume
@@ -306,6 +307,18 @@ def test_only_windowed_tables_have_final_results():
 
 
 @pytest.mark.kip("328-03")
+def test_unlimited_windows_which_never_close_are_told_of():
+    builder, stream = source(value=str)
+    counts = stream.group_by_key().windowed_by(UnlimitedWindows.of()).count("counts")
+    with pytest.warns(PenstockWarning) as told:
+        counts.suppress(Suppressed.until_window_closes(BufferConfig.unbounded())).to_stream().to("out")
+    assert [re.sub(re.escape(__file__) + r":\d+", "HERE", str(one.message)) for one in told] == [
+        "suppress at HERE never sends a result: the unlimited windows of 'KSTREAM-AGGREGATE-0000000001' at HERE never "
+        "close. Use Suppressed.until_time_limit(...), or windows that end"
+    ]
+    builder.build()  # as Kafka Streams does
+
+
 def test_a_buffer_that_may_emit_early_cannot_give_final_results():
     with pytest.raises(ConfigError, match="cannot send it early"):
         Suppressed.until_window_closes(BufferConfig.max_records(5))  # type: ignore[arg-type]

@@ -98,7 +98,7 @@ class RowsOf:
             raise ConfigError(f"{where} no time in some row (null). Fill it (coalesce), or leave such rows out")
         lowest = pc.min(times).as_py()
         if lowest < 0:
-            raise ConfigError(f"{where} {lowest}; a timestamp is not before 1970")
+            raise ConfigError(f"{where} {lowest}; a timestamp is not before 1970. Correct it, or leave such rows out")
 
 
 class Taken(NamedTuple):

@@ -26,9 +26,9 @@ from penstock.errors import ConfigError
 from penstock.faults import crash_point
 from penstock.log.base import Log
 from penstock.log.open import open_log
-from penstock.log.produce import BY_KEY, SAY_UNIT, Placed, check_columns, check_partitions, existing_or_new, write_batch
-from penstock.log.strange_times import tell_of_strange_times
+from penstock.log.produce import BY_KEY, Placed, check_columns, check_partitions, existing_or_new, write_batch
 from penstock.plan.dataframes import FrameSource
+from penstock.values.strange_times import SAY_UNIT, tell_of_strange_times
 
 HANDED = "handed binary"
 

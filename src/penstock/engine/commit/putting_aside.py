@@ -92,7 +92,8 @@ class PuttingAside:
         start = self._starts.of(self._newest)
         if start is None or start.topology is None:
             raise ConfigError(
-                f"{self._storage.shown} has no commit of this version of Penstock, so none waits to be published"
+                f"{self._storage.shown} has no commit of this version of Penstock, so none waits to be published. "
+                "Start the application as usual"
             )
         return start, start.topology
 

@@ -72,7 +72,7 @@ def _changed(old: Description, new: Description, matches: Matches) -> Iterator[s
         told = [_told(fact, before.facts.get(fact, NO_HEADERS), now.facts[fact]) for fact in differences(before, now)]
         if told:
             called = f"store {name!r}" if name == now_name else f"store {name!r}, now {now_name!r}"
-            yield f"{called}: {', '.join(told)}"
+            yield f"{called}: {', '.join(told)}; drop=[{name!r}] has it begin empty"
         elif before.is_own and (name, before.tasks) != (now_name, now.tasks):
             yield (
                 f"store {name!r} is one that you bring, in sub-topology {before.tasks}; it would be {now_name!r} in "

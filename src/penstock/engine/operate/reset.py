@@ -299,6 +299,9 @@ class Reset:
         found: dict[str, int] = {}
         for topic in {place.partition("/")[0] for place in entry.offsets if "/" in place}:
             if not self._log.exists(topic):
-                raise TopicNotFoundError(f"topic {topic!r}, of a global table, does not exist; nothing was changed")
+                raise TopicNotFoundError(
+                    f"topic {topic!r}, of a global table, does not exist; nothing was changed. Create it first: "
+                    f"`penstock topics create {topic}`"
+                )
             found |= {global_place(topic, p): at for p, at in enumerate(self._log.start_offsets(topic))}
         return found

@@ -12,7 +12,6 @@ from typing import Any
 from penstock.engine.commit.coordinator import CommitDone, Coordinator
 from penstock.engine.commit.loop import CommitLoop
 from penstock.engine.commit.opening import Ends, Opened, open_application, reopened
-from penstock.engine.commit.source_times import SourceTimes
 from penstock.engine.evolution.matching import Wishes
 from penstock.engine.lowering.compiled_rules import compiled_rules
 from penstock.engine.operate.close_options import CloseOptions, GroupOperation, timeout_of
@@ -33,6 +32,7 @@ from penstock.engine.running.queryable import QueryableStreams
 from penstock.engine.shared.places import Places, SlotPlace
 from penstock.engine.shared.program import ProgramFile
 from penstock.engine.shared.progress import Progress
+from penstock.engine.shared.source_times import SourceTimes
 from penstock.engine.shipping.shipping import dumps
 from penstock.engine.slots.slot import Program
 from penstock.engine.task.live import LiveTasks
@@ -232,7 +232,7 @@ class Streams(QueryableStreams):
         self._total += done.records
         lag = self._coordinator.lag(ends)
         self._rates.after(self._labelled)
-        self._times.after(self._coordinator.manifest)
+        self._times.after(one.numbers for one in self._coordinator.manifest.tasks.values())
         losses = self._losses.after(done.commit, self._coordinator.manifest.metrics)
         places = self._coordinator.manifest.places or Places()
         did = done.commit, done.records, self._total, lag, done.seconds, losses

@@ -21,9 +21,9 @@ from penstock.engine.spark.log_option import Place
 from penstock.log.base import TopicInfo
 from penstock.log.cluster import Kafka
 from penstock.log.open import open_log
-from penstock.log.produce import SAY_UNIT, existing_or_new, write_batch
-from penstock.log.strange_times import tell_of_strange_times
+from penstock.log.produce import existing_or_new, write_batch
 from penstock.log.tables import Chosen
+from penstock.values.strange_times import SAY_UNIT, tell_of_strange_times
 
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter

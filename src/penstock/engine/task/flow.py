@@ -18,9 +18,12 @@ from penstock.engine.task.steps import Inputs, Outputs, Own, Step, Write
 from penstock.engine.task.wiring import wire
 from penstock.ops.core.context import Context
 from penstock.ops.core.failures import Known
+from penstock.ops.core.lacking import Lacking
 from penstock.ops.core.operator import Operator
 from penstock.ops.processors.hosting import Hosting
-from penstock.plan.passes.makers import makers, source_types
+from penstock.plan.named_fields import named_fields
+from penstock.plan.passes.makers import makers, places, source_types
+from penstock.plan.passes.partitioning import named
 from penstock.plan.physical import SubTopology
 from penstock.plan.timed_nodes import timed_nodes
 from penstock.plan.topology import Topology
@@ -49,9 +52,10 @@ class Flow:
         self._cycle = cycle
         self._state = state
         self._context = context
+        parts = (*sub.parts, *sub.global_parts)
         context.facts = replace(
             context.facts,
-            known=Known(makers(sub), source_types((*sub.parts, *sub.global_parts))),
+            known=Known(makers(sub), source_types(parts), places(parts)),
             looked_up=frozenset(topology.facts.looked_up),
             looked_up_as_of=frozenset(topology.facts.looked_up_as_of),
             joined_completely=frozenset(topology.facts.looked_up_as_of & topology.facts.joined_completely),
@@ -62,6 +66,12 @@ class Flow:
         self._sharing = wiring.sharing
         self.watching: Callable[[str, Batch], None] | None = None
         """If set, called with each batch that reaches a step."""
+        self._lacking = {
+            step.part.name: Lacking(named(step.part.node), paths)
+            for step in self._steps
+            if step.part.kind == "processor" and (paths := named_fields(step.part.node))
+        }
+        """The steps that read fields by name, until each field was found or told of."""
         self._counted = {step.part.name for step in self._steps} - elsewhere
         hosting = [s.operator for s in self._steps if isinstance(s.operator, Hosting)]
         self._views = [one.views for one in hosting]
@@ -201,5 +211,9 @@ class Flow:
         elif self._context.is_traced:
             for store in step.part.stores:
                 self._context.see_latency(store, batch.timestamp, "state")
+        if (lacking := self._lacking.get(step.part.name)) is not None:
+            lacking.look(batch.value)
+            if lacking.is_done:
+                del self._lacking[step.part.name]
         if self.watching is not None:
             self.watching(step.part.name, batch)

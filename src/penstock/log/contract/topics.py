@@ -111,7 +111,7 @@ class Topics(ABC):
         Raises:
             ConfigError: this log cannot do that, or the topic would have fewer.
         """
-        raise ConfigError(f"the topics of {self.url} get their partitions where they are made")
+        raise ConfigError(f"the topics of {self.url} get their partitions when they are created; create a new topic")
 
     def tidy(self, topic: str) -> None:  # noqa: B027 - others do so by themselves
         """Remove expired records at once."""

@@ -77,12 +77,17 @@ class FileLog(Log):
             name for name in names if is_topic_name(name) and (self._file(name).exists() or self._is_half(name))
         )
 
+    def closed_folders(self) -> list[Path]:
+        """Return the folders that may be topics, and that this user may not look into."""
+        found = (path for path in self.root.glob("*") if is_topic_name(path.name) and path.is_dir())
+        return sorted(path for path in found if not os.access(path, os.R_OK | os.X_OK))
+
     def create_topic(self, info: TopicInfo) -> None:
         check_topic(info)
         if self._is_half(info.name):
             raise self._half(info.name)
         if not create_topic_file(self._file(info.name), info):
-            raise TopicExistsError(f"topic {info.name!r} exists already in {self.root}")
+            raise TopicExistsError(f"topic {info.name!r} exists already in {self.root}; use it, or choose another name")
 
     def delete_topic(self, name: str) -> None:
         check_topic_name(name)

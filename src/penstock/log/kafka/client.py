@@ -18,6 +18,9 @@ from penstock.errors import ConfigError, LogError, OffsetOutOfRangeError, Pensto
 from penstock.log.cluster import Kafka
 
 _log = logging.getLogger(__name__)
+_librdkafka = logging.getLogger(f"{__name__}.librdkafka")
+_TOLD_EVERY = 60.0
+"""Seconds until a message of librdkafka is told again."""
 
 _REFUSED = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "may not use the topic",
@@ -61,6 +64,26 @@ _OF_RECORDS = (
 _FINAL = (*_REFUSED, *_NOT_KNOWN, *_LOST, *_OF_RECORDS)
 
 
+class _Once(logging.Filter):
+    """Lets each message through once a minute: every new client of a broker that is away says the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        kind, now = _CHANGING.sub("", record.getMessage()), time.monotonic()
+        is_new = now - self._told.get(kind, -_TOLD_EVERY) >= _TOLD_EVERY
+        if is_new:
+            self._told[kind] = now
+        return is_new
+
+
+_CHANGING = re.compile(r"#[a-z]+-\d+|after \d+ms|, \d+ identical error.*suppressed")
+"""The number of the client, the time, and how often: these differ in messages that say the same."""
+_librdkafka.addFilter(_Once())
+
+
 class Clients:
     """Makes the clients of one cluster.
 
@@ -88,12 +111,14 @@ class Clients:
         Raises:
             ConfigError: librdkafka does not know an option or its value, or a secret is not where it should come from.
         """
-        always = {"bootstrap.servers": self.cluster.servers, "error_cb": self._heard, "logger": _log}
+        always = {"bootstrap.servers": self.cluster.servers, "error_cb": self._heard, "logger": _librdkafka}
         options = {"client.id": "penstock", **(usual or {}), **self.cluster.options(), **(own or {}), **always}
         try:
             return kind(options)
         except (KafkaException, TypeError, ValueError) as error:
-            raise ConfigError(f"{self.cluster.url}: {_said(error)}") from None
+            raise ConfigError(
+                f"{self.cluster.url}: {_said(error)}; correct the options in the URL, or those of Kafka(...)"
+            ) from None
 
     @property
     def admin(self) -> AdminClient:

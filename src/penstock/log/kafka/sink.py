@@ -246,7 +246,10 @@ class Publisher:
             told = self._clients.error_of(error, f"cannot {what}")
             raise type(told)(f"{told}{way_out}")
         if not self.who:
-            raise LogError(f"cannot {what}: {error.str()}{self._clients.trouble()}; some or all may have been written")
+            raise LogError(
+                f"cannot {what}: {error.str()}{self._clients.trouble()}; some or all may have been written. Read the "
+                "topic before you write the records again"
+            )
         if self._clients.is_hopeless() or is_over:
             raise CommitError(
                 f"cannot {what} of {self._group!r} in {self._clients.cluster.url}: {error.str()}"

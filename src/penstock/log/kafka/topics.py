@@ -72,7 +72,9 @@ class KafkaTopics:
             self._clients.admin.create_topics([new])[info.name].result(self._clients.cluster.timeout)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
-                raise TopicExistsError(f"topic {info.name!r} exists already in {self._clients.cluster.url}") from None
+                raise TopicExistsError(
+                    f"topic {info.name!r} exists already in {self._clients.cluster.url}; use it, or choose another name"
+                ) from None
             raise self._clients.error_of(error.args[0], f"cannot make topic {info.name!r}") from None
         self._wait_until(info.name, is_there=True)
 

@@ -6,13 +6,17 @@ import asyncio
 import logging
 import math
 import os
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Sequence
+from concurrent.futures import wait
 from typing import Any
 
 from penstock.figures.moving import moving
 from penstock.plan.awaiting import Awaiting
+from penstock.usage.callers import only_users
 
 _log = logging.getLogger(__name__)
 
@@ -23,6 +27,8 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.1, 10.0
 """Seconds before the first and before later repetitions; each wait is twice the one before."""
 _UNTIL_CANCELLED = 5.0
 """Seconds that calls have to end once they are cancelled, because of a time-out or the end of the program."""
+_LONG = 0.5
+"""Seconds for which a function may keep other calls from running; one that takes twice as long is told of."""
 
 
 class Loops:
@@ -31,16 +37,18 @@ class Loops:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._loops: dict[int, asyncio.AbstractEventLoop] = {}
+        self._loops: dict[int, tuple[asyncio.AbstractEventLoop, threading.Thread]] = {}
         """By process: a child of fork has no threads of its parent."""
 
-    def here(self) -> asyncio.AbstractEventLoop:
-        """Return the loop of this process; begin that loop first if this process has not."""
+    def here(self) -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
+        """Return the loop of this process, and its thread; begin that loop first if this process has not."""
         with self._lock:
             found = self._loops.get(os.getpid())
             if found is None:
-                found = self._loops[os.getpid()] = asyncio.new_event_loop()
-                threading.Thread(target=_run, args=[found], name="penstock awaits calls", daemon=True).start()
+                loop = asyncio.new_event_loop()
+                thread = threading.Thread(target=_run, args=[loop], name="penstock awaits calls", daemon=True)
+                found = self._loops[os.getpid()] = loop, thread
+                thread.start()
             return found
 
 
@@ -62,13 +70,45 @@ def call_all(call: Callable[..., Any], rows: Sequence[tuple[Any, ...]], how: Awa
 
     If the waiting thread is interrupted, the calls are cancelled, and have a moment to end.
     """
-    calls, loop = _Calls(call, rows, how), _loops.here()
+    calls, (loop, thread) = _Calls(call, rows, how), _loops.here()
     try:  # calls may run, and the thread be interrupted, before it waits
-        asyncio.run_coroutine_threadsafe(calls.make(), loop).result()
+        made = asyncio.run_coroutine_threadsafe(calls.make(), loop)
+        runs = _runs(loop)
+        while not wait([made], _LONG).done:
+            if runs.is_set():
+                runs = _runs(loop)
+            else:
+                _tell_of_block(thread)
+        made.result()
     except BaseException:
         calls.cancel(loop)
         raise
     return calls.outcomes
+
+
+def _runs(loop: asyncio.AbstractEventLoop) -> threading.Event:
+    """Return what is set as soon as the loop gets to it."""
+    runs = threading.Event()
+    loop.call_soon_threadsafe(runs.set)
+    return runs
+
+
+_told: set[str] = set()
+"""The lines that this process has told of."""
+
+
+def _tell_of_block(thread: threading.Thread) -> None:
+    """Warn, once for a line, that the user's code keeps the loop busy in this line."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    for at in only_users(traceback.extract_stack(frame))[-1:] if frame is not None else ():
+        line = f"{at.filename}:{at.lineno}"
+        if line not in _told:
+            _told.add(line)
+            _log.warning(
+                "an async function blocks in %s: %s. No other call runs meanwhile; await an async client in place of "
+                "it, or `await asyncio.to_thread(...)` it",
+                *(line, at.line),
+            )
 
 
 class _Calls:

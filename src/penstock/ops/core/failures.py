@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 from penstock.errors import SerdeError
 from penstock.handlers import ERROR_HEADERS
-from penstock.messages import describe, said, show
-from penstock.plan.functions import Maker, UserFunction, is_own_file
-from penstock.plan.passes.makers import Made, SourceTypes
+from penstock.messages import describe, nearest, said, show
+from penstock.plan.functions import Maker, UserFunction
+from penstock.plan.passes.makers import Made, Place, SourceTypes
 from penstock.record import Windowed
 from penstock.serdes import UNSAID, Serde
+from penstock.usage.callers import users_frames
 from penstock.usage.calls import why_result_unusable
 from penstock.usage.java_names import of_java, of_module
 
@@ -43,6 +44,8 @@ class Known:
     """By step: the functions that made the keys and values it receives."""
     types: Mapping[str, SourceTypes] = field(default_factory=dict)
     """By topic: the types that it is read with."""
+    places: Mapping[str, Place] = field(default_factory=dict)
+    """By step: the user's line, and the topic that it writes."""
 
     def maker(self, node: str, column: str) -> Maker | None:
         """The function that made the keys or the values that a step receives; None if they come straight from a
@@ -61,7 +64,8 @@ class Failure(NamedTuple):
     way_out: str = ""
 
     def message(self, known: Known) -> str:
-        at, function = self.origin, self.function
+        at = self.origin
+        function = None if self.function is None or self.function.is_ours else self.function
         types = known.types.get(at.topic)
         key, value = (None, None) if types is None else (types.key, types.value)
         lines = [
@@ -69,6 +73,10 @@ class Failure(NamedTuple):
             f"{describe(self.error)}{_way(self.error)}",
             f"  the record: key {_shown(at.key, key)}, value {_shown(at.value, value)}, timestamp {at.timestamp}",
         ]
+        place = known.places.get(self.node)
+        told = "" if function is None else function.where
+        if place is not None and place.where not in (told + self.way_out):
+            lines.append(f"  the step: {place.described}")
         if function is not None:
             called = f"{function.name} at {function.location()}"
             lines.append(f"  the function: {called}, given to the step at {function.where}")
@@ -119,8 +127,10 @@ def misfit(column: str, serde: Serde, error: BaseException, maker: Maker | None)
         return error, f"the {column}s of this step are of type {serde.name}; have the function return such"
     say = f"say {column}={got.__name__}" if got.__name__.isidentifier() else f"say {column}="
     if maker is None or not maker.function.method:
-        way_out = f"the {column}s of this step are of type {serde.name}; {say} at that step, or give it {serde.name}"
-        return error, way_out
+        return error, (
+            f"the {column}s of this step are of type {serde.name}; {say} at that step, or map them to {serde.name} "
+            "before it"
+        )
     by, method = f"{maker.function.method} at {maker.function.where}", maker.function.method
     did = "forwarded" if method in _FORWARDING else "returned"
     expected = (
@@ -156,6 +166,8 @@ def misfit_result(
 def _way(error: BaseException) -> str:
     """Advice for a function that is written as Kafka Streams has it in Java."""
     way = of_module(error.name or "") if isinstance(error, NameError) else ""
+    if isinstance(error, AttributeError) and error.name and type(error.obj).__dir__ is object.__dir__:
+        return nearest(error.name, dir(error.obj)) if "did you mean" not in said(error) else ""
     if isinstance(error, TypeError):
         way = of_java("".join(users_lines(error)), str(error))
     return way and f"; {way}"
@@ -213,7 +225,6 @@ def _shown(data: bytes | None, serde: Serde | None) -> str:
 
 
 def users_lines(error: BaseException) -> list[str]:
-    """The innermost line of the traceback outside of this package, which is the user's own code."""
-    frames = traceback.extract_tb(error.__traceback__)
-    users = [frame for frame in frames if not is_own_file(frame.filename)]
-    return [f"{frame.filename}:{frame.lineno}: {frame.line}".removesuffix(": ") for frame in users[-1:]]
+    """The innermost line of the user's code in the traceback; none if there is no such line."""
+    frames = users_frames(error)[-1:]
+    return [f"{frame.filename}:{frame.lineno}: {frame.line}".removesuffix(": ") for frame in frames]

@@ -20,7 +20,7 @@ from penstock.state.clock import StreamTime
 from penstock.values.times import parsed
 
 INVALID = "invalid-timestamp"
-EXPECTED = "the record's time, an int of milliseconds"
+EXPECTED = "the record's time: a datetime, text in ISO 8601 or an int of milliseconds, such as int(seconds * 1000)"
 
 _Place = tuple[str | None, int, int]
 """Topic, partition and offset of a record."""

@@ -112,7 +112,9 @@ class Column(Expression):
 
     def of(self, value: Any) -> Any:
         if value is None:
-            raise TypeError(f"the record has no value, and so no field {'.'.join(self.path)!r}")
+            raise TypeError(
+                f"the record has no value, and so no field {'.'.join(self.path)!r}; filter such records out before"
+            )
         found = found_at(value, self.path)
         return None if found is MISSING else found
 

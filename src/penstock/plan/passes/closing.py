@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from penstock.errors import TopologyError
+from penstock.errors import PenstockWarning, TopologyError
 from penstock.plan.node import Node
+from penstock.plan.windows import UnlimitedWindows
+from penstock.usage.callers import caller, warn_caller
 
 
 def window_wait(node: Node) -> int:
@@ -24,6 +26,12 @@ def _wait(node: Node, below: tuple[str, ...]) -> int:
             raise TopologyError(
                 f"until_window_closes needs windows that close, and the sessions of {node.name!r} at {node.where} do "
                 "not: SessionWindows.inactivity_gap() has no grace period; use of_inactivity_gap_and_grace(gap, grace)"
+            )
+        if isinstance(windows, UnlimitedWindows):  # Kafka Streams allows it
+            warn_caller(
+                f"suppress at {caller()} never sends a result: the unlimited windows of {node.name!r} at {node.where} "
+                "never close. Use Suppressed.until_time_limit(...), or windows that end",
+                PenstockWarning,
             )
         return windows.final_after_ms
     way = (node.name, *below)

@@ -27,6 +27,23 @@ class SourceTypes(NamedTuple):
     where: str
 
 
+class Place(NamedTuple):
+    """The user's line of a step, and the topic that it writes; an empty text for none."""
+
+    where: str
+    topic: str
+
+    @property
+    def described(self) -> str:
+        """The place, as messages tell it."""
+        return f"{self.where}, which writes topic {self.topic!r}" if self.topic else self.where
+
+
+def places(parts: tuple[Part, ...]) -> dict[str, Place]:
+    """Return the place of each part, by name."""
+    return {part.name: Place(part.node.where, "".join(part.topics) if part.kind == "sink" else "") for part in parts}
+
+
 def makers(sub: SubTopology) -> dict[str, Made]:
     """For each part of a sub-topology, by name, the functions that made its keys and values; for parts that make keys
     or values, their own."""

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from penstock.errors import PartitioningWarning
+from penstock.errors import PartitioningWarning, PenstockWarning
 from penstock.plan import nodes
 from penstock.plan.functions import UserFunction
 from penstock.plan.node import Node
@@ -39,8 +39,8 @@ class Misplaced(NamedTuple):
 
     def text(self) -> str:
         """The problem and the ways out, as text."""
-        step, moved = _named(self.processor), type(self.moved)
-        why = _WHY.get(moved, _GIVES).format(step=_named(self.moved))
+        step, moved = named(self.processor), type(self.moved)
+        why = _WHY.get(moved, _GIVES).format(step=named(self.moved))
         kept = self.processor.store_names
         stores = f"the store {kept[0]!r}" if len(kept) == 1 else f"the stores {', '.join(map(repr, kept))}"
         return (
@@ -86,7 +86,7 @@ def warn_of_misplaced(declared: Iterable[Node], told: set[str]) -> None:
         if partitioner.call in differing:
             continue
         text = (
-            f"{_named(step)} has the store {store!r}, and its records come through topic {topic!r} by the partitioner "
+            f"{named(step)} has the store {store!r}, and its records come through topic {topic!r} by the partitioner "
             f"{partitioner.name} at {partitioner.where}, which looks at more than the key. With several partitions the "
             "rows of one key lie in several tasks, each with a part of them. Have the partitioner look at the key "
             f"alone, or put .repartition() in between{_IF_MEANT}"
@@ -103,21 +103,21 @@ def warn_of_uneven(subs: Iterable[SubTopology], partitions: Mapping[str, int], t
         for step, store, counts in _uneven(sub, partitions):
             having = ", ".join(f"{topic!r} has {count}" for topic, count in counts.items())
             text = (
-                f"{_named(step)} has the store {store!r} for the records of topics with different numbers of "
+                f"{named(step)} has the store {store!r} for the records of topics with different numbers of "
                 f"partitions: {having}. The rows of one key lie in several tasks, each with a part of them. Give the "
                 f"topics the same number, or put .repartition() in front of the step{_IF_MEANT}"
             )
             warn_at(step, text, told)
 
 
-def warn_at(node: Node, text: str, told: set[str]) -> None:
-    """Give a ``PartitioningWarning`` at a step's line, unless it was given before."""
+def warn_at(node: Node, text: str, told: set[str], category: type[PenstockWarning] = PartitioningWarning) -> None:
+    """Give a warning at a step's line, unless it was given before."""
     if text in told:
         return
     told.add(text)
     file, _, line = node.where.rpartition(":")
     number = int(line) if line.isdigit() else 1
-    warnings.warn_explicit(text, PartitioningWarning, file or node.where, number)
+    warnings.warn_explicit(text, category, file or node.where, number)
 
 
 def _uneven(sub: SubTopology, partitions: Mapping[str, int]) -> Iterator[tuple[Node, str, dict[str, int]]]:
@@ -192,7 +192,8 @@ def _movers(node: Node) -> Iterator[Node]:
             yield from _movers(parent)
 
 
-def _named(node: Node) -> str:
+def named(node: Node) -> str:
+    """Name a step in a warning, with its line."""
     if isinstance(node, nodes.Process) and node.is_by_hand:
         return f"the processor {node.name!r} at {node.where}"
     return f"{node.method or node.name} at {node.where}"

@@ -53,7 +53,9 @@ class Protobuf(RegistrySerde):
     def reader(self, number: int) -> Read:
         schema = self.client.by_id(number)
         if schema.schema_type != "PROTOBUF":
-            raise SerdeError(f"schema {number} is of type {schema.schema_type or 'AVRO'}, not PROTOBUF")
+            raise SerdeError(
+                f"schema {number} is of type {schema.schema_type or 'AVRO'}, not PROTOBUF; use the serde of that type"
+            )
         parse: Callable[[bytes], Any] = self.message.FromString
         return lambda data: parse(data[_begin(data) :])
 

@@ -108,7 +108,9 @@ def _text_of(schema: object, what: str) -> str:
         try:
             return schema.read_text()
         except OSError as error:
-            raise ConfigError(f"{what}: cannot read {schema}: {error.strerror or error}") from None
+            raise ConfigError(
+                f"{what}: cannot read {schema}: {error.strerror or error}; give a path, or the schema as text"
+            ) from None
     if isinstance(schema, dict | list):
         return msgspec.json.encode(schema).decode()
     if isinstance(schema, str):

@@ -116,4 +116,4 @@ def _plainly() -> Iterator[None]:
     except DeltaError as error:
         if "Invalid data found" not in str(error):
             raise
-        raise SinkError(f"rows break a rule of the table: {error}") from None
+        raise SinkError(f"rows break a rule of the table: {error}; leave such rows out, or change the rule") from None

@@ -83,7 +83,9 @@ def fitted(rows: Any, schema: Any) -> Any:
     """
     lacking = [name for name in rows.schema.names if name not in schema.names]
     if lacking:
-        raise SinkError(f"the table has no column {lacking[0]!r}; it has {', '.join(schema.names)}")
+        raise SinkError(
+            f"the table has no column {lacking[0]!r}; it has {', '.join(schema.names)}. Add the column to the table"
+        )
     columns = [rows[field.name] if field.name in rows.schema.names else pa.nulls(len(rows)) for field in schema]
     return _cast(pa.table(columns, names=schema.names), schema)
 

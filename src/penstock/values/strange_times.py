@@ -18,13 +18,16 @@ _FROM_ZERO = 86_400_000
 _LOOKED_AT = 100
 _told: set[str] = set()
 
+SAY_UNIT = 'timestamp_unit="{unit}" says that they are in {name}'
+"""The way out where an argument has the unit."""
+
 
 def tell_of_strange_times(topic: str, times: IntArray, way_out: str) -> None:
     """Warn, once for a topic, when its first records have implausible times.
 
     Args:
         times: the times of the first records, in milliseconds.
-        way_out: how to give the unit of times, with ``{unit}`` in it.
+        way_out: tells the user how to give the unit; a template with ``{unit}`` and ``{name}``, as ``SAY_UNIT`` is.
     """
     if topic in _told or not len(times):
         return
@@ -33,7 +36,7 @@ def tell_of_strange_times(topic: str, times: IntArray, way_out: str) -> None:
         return
     _told.add(topic)
     unit = unit_of(time)
-    said = f"{way_out.format(unit=unit)} says that they are in {UNITS[unit].name}" if unit else "are they meant so?"
+    said = way_out.format(unit=unit, name=UNITS[unit].name) if unit else "are they meant so?"
     _log.warning("topic %r: its first records are of %s, as milliseconds since 1970; %s", topic, _shown(time), said)
 
 
