@@ -30,6 +30,7 @@ LOOPS = {
     "log/file/topic_file.py:_lock": "until a time, then it says who holds the topic",
     "log/file/upkeep.py:add": "goes on only when somebody else has added an entry",
     "engine/slots/door.py:_keep": "in a thread of its own, until the door is closed",
+    "ops/core/awaited.py:_run": "awaits calls in a thread of its own, as long as the process lives",
     "log/file/upkeep.py:_run": "waits for topics to tidy, in a thread of its own",
     "log/kafka/client.py:_answer": "the request that it waits for has a time-out of its own",
     "log/kafka/client.py:until_answered": "until the cluster has been out of reach for as long as it may",
