@@ -72,6 +72,10 @@ def test_a_condition_filters(run: Run):
     assert ran(run, lambda s: s.filter_not(~(col("amount") > 20) | ~col("paid"))) == kept
     assert ran(run, lambda s: s.filter(col("region") == "no")) == kept
     assert ran(run, lambda s: s.filter(col("region").or_else("no") != "se").filter(col("amount") / 2 >= 15.0)) == kept
+    assert (
+        ran(run, lambda s: s.filter((col("amount") % 4 == 2) & (-col("amount") // 7 == -5) & (1 % col("price") > 0)))
+        == kept[:1]
+    )
     assert ran(run, lambda s: s.filter(col("pieces").is_none() & (col("amount") + 0 > 20) & col("paid"))) == kept
 
 
@@ -222,7 +226,8 @@ def expressions(draw: st.DrawFn, fields: dict[str, Any], kind: Any, depth: int =
     if kind is bool:
         return draw(conditions(fields, depth))
     left, right = one(kind), one(kind if kind is str or draw(st.booleans()) else draw(st.sampled_from([int, kind])))
-    sign = "+" if kind is str else draw(st.sampled_from(["+", "-", "*"] if kind is int else ["+", "-", "*", "/"]))
+    signs = ["+", "-", "*", "//", "%"] if kind is int else ["+", "-", "*", "/", "//", "%"]
+    sign = "+" if kind is str else draw(st.sampled_from(signs))
     return joined(sign, left, right)
 
 

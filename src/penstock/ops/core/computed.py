@@ -210,10 +210,16 @@ def _calculated(sign: str, left: Cells, right: Cells) -> Cells:
     if left.is_text or right.is_text or np.bool_ in (left.values.dtype, right.values.dtype):
         raise Unfit
     one, other = left.values, right.values
+    are_whole = one.dtype == np.int64 and other.dtype == np.int64
+    if sign in ("//", "%"):
+        if not are_whole:
+            raise Unfit
+        wrong = (other == 0) | (one < -_SAFE)
+        return Cells(CALCULATIONS[sign](one, np.where(other == 0, 1, other)), None, _any(odd, wrong))
     if sign == "/":
         wrong = [other == 0, *(_large(each) for each in (one, other) if each.dtype == np.int64)]
         return Cells(one / np.where(other == 0, 1, other), None, _any(odd, *wrong))
-    if one.dtype == np.int64 and other.dtype == np.int64:
+    if are_whole:
         near = np.abs(CALCULATIONS[sign](one.astype(np.float64), other.astype(np.float64))) >= _SAFE
         odd = _any(odd, near if near.any() else None)
     return Cells(CALCULATIONS[sign](one, other), None, odd)

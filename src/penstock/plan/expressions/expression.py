@@ -17,8 +17,8 @@ from penstock.usage.signatures import telling
 class Expression:
     """A value that is computed of the fields of each record, column by column where that gives the same.
 
-    Compare it (``==``, ``<``, ...), compute with it (``+``, ``-``, ``*``, ``/``), combine conditions with ``&``, ``|``
-    and ``~``, and ask for None with ``is_none()``, ``is_not_none()`` and ``or_else(value)``.
+    Compare it (``==``, ``<``, ...), compute with it (``+``, ``-``, ``*``, ``/``, ``//``, ``%``), combine conditions
+    with ``&``, ``|`` and ``~``, and ask for None with ``is_none()``, ``is_not_none()`` and ``or_else(value)``.
     """
 
     __slots__ = ()
@@ -69,6 +69,21 @@ class Expression:
 
     def __rtruediv__(self, other: Any) -> Operation:
         return _two("/", other, self)
+
+    def __floordiv__(self, other: Any) -> Operation:
+        return _two("//", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Operation:
+        return _two("//", other, self)
+
+    def __mod__(self, other: Any) -> Operation:
+        return _two("%", self, other)
+
+    def __rmod__(self, other: Any) -> Operation:
+        return _two("%", other, self)
+
+    def __neg__(self) -> Operation:
+        return _two("*", self, -1)
 
     def __and__(self, other: Any) -> Operation:
         return _two("&", self, other)
@@ -181,6 +196,8 @@ CALCULATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "-": operator.sub,
     "*": operator.mul,
     "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
 }
 OF_TWO = COMPARISONS | CALCULATIONS
 
