@@ -1,13 +1,13 @@
 """Finds steps whose results nothing uses.
 
-Kafka Streams allows them, so they give a warning; a topology that does nothing else is refused when it starts.
+Kafka Streams runs them, and so does Penstock, with a warning.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from penstock.errors import PenstockWarning, TopologyError
+from penstock.errors import PenstockWarning
 from penstock.plan import nodes
 from penstock.plan.node import Node
 from penstock.plan.passes.partitioning import named, warn_at
@@ -26,19 +26,13 @@ def check_used(subs: Sequence[SubTopology], facts: TableFacts, told: set[str]) -
 
     Args:
         told: the warnings that were given before, which are not repeated.
-
-    Raises:
-        TopologyError: the topology writes no topic, keeps no table and calls no function for its effects.
     """
     unused = list(_unused(subs, facts))
-    if not any(_has_effect(part.node, facts) for sub in subs for part in sub.parts):
-        raise TopologyError(
-            f"the topology has no output: nothing uses the results of {named(unused[0])}, or of any other step. "
-            f"{_WAY_OUT}"
-        )
+    is_nothing_used = not any(_has_effect(part.node, facts) for sub in subs for part in sub.parts)
+    more = ", and the topology has no other output" if is_nothing_used else ""
     for node in unused:
         text = (
-            f"nothing uses the results of {named(node)}. {_WAY_OUT}. If the step is there for later: "
+            f"nothing uses the results of {named(node)}{more}. {_WAY_OUT}. If the step is there for later: "
             "warnings.filterwarnings('ignore', 'nothing uses')"
         )
         warn_at(node, text, told, PenstockWarning)
