@@ -1,6 +1,6 @@
 """Finds steps whose results nothing uses.
 
-Kafka Streams runs them, and so does Penstock, with a warning.
+Penstock runs them, as Kafka Streams does, and gives a warning.
 """
 
 from __future__ import annotations
