@@ -88,7 +88,7 @@ def test_a_topic_for_dead_letters_that_refuses_them_as_well_is_told_with_and_wit
 
 def test_a_stuck_commit_is_in_the_way_of_a_rescale_which_says_so_without_doing_it(stuck: App):
     with pytest.raises(
-        ConfigError, match=r"topics refuse records of commit 1, 3 in all: .* `penstock publish \S+` makes"
+        ConfigError, match=r"topics refuse records of commit 1, 3 in all: .* `penstock publish \S+` turns"
     ):
         Rescale(stuck.topology, stuck.storage, stuck.cluster.opened(), 2)
 
