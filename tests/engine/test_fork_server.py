@@ -141,7 +141,8 @@ LOWERED = textwrap.dedent("""
         "stream.group_by_key().count()",
         "stream.group_by_key().windowed_by(SessionWindows.of_inactivity_gap_with_no_grace(minute)).count()",
         "stream.group_by_key().windowed_by(SlidingWindows.of_time_difference_with_no_grace(minute)).count()",
-        "stream.group_by_key().count().suppress(Suppressed.until_time_limit(minute, BufferConfig.unbounded())).to_stream().to('out')",
+        "stream.group_by_key().count().suppress(Suppressed.until_time_limit(minute, BufferConfig.unbounded()))"
+        ".to_stream().to('out')",
         "stream.group_by_key().windowed_by(SessionWindows.of_inactivity_gap_with_no_grace(minute)).distinct()",
     ],
     ids=["a count", "sessions", "sliding windows", "a suppression", "the first of each session"],
