@@ -1,4 +1,4 @@
-"""Aggregates by name on every engine: their classes are made in each process."""
+"""Aggregates by name on every engine, over a folder and Kafka: their classes are made in each process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 import penstock
-from penstock import Count, First, Max, Mean, StreamsBuilder, Sum, Topology, consume, produce
+from penstock import Count, First, Kafka, Max, Mean, StreamsBuilder, Sum, Topology, consume, produce
 
 pytestmark = pytest.mark.slow
 
@@ -35,9 +35,9 @@ EXPECTED = [
 ]
 
 
-def topology() -> Topology:
+def topology(source: str, to: str) -> Topology:
     builder = StreamsBuilder()
-    orders = builder.stream("orders", key=str, value=Order).group_by(lambda key, order: key, name="by-key")
+    orders = builder.stream(source, key=str, value=Order).group_by(lambda key, order: key, name="by-key")
     stats = orders.aggregate(
         store="stats",
         n=Count(),
@@ -46,20 +46,30 @@ def topology() -> Topology:
         first=First("user"),
         most=Max(lambda order: order.amount / 2),
     )
-    stats.to_stream().to("stats")
+    stats.to_stream().to(to)
     return builder.build()
 
 
+@pytest.mark.parametrize("where", ["folder", "Kafka"])
 @pytest.mark.parametrize("engine", ["local", "spark", "micro-batch"])
-def test_each_engine_gives_the_same(engine: str, spark: Any, tmp_path: Path) -> None:
-    log, state = tmp_path / "log", tmp_path / "state"
-    produce(ORDERS, "orders", key=str, value=Order, partitions=2, log=log)
-    places: dict[str, Any] = {"engine": engine, "log": log, "state_dir": state, "statestore_cache_max_bytes": 0}
-    with topology().start("shop", spark=None if engine == "local" else spark, **places) as streams:
+def test_each_engine_gives_the_same(
+    engine: str, where: str, spark: Any, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    source, to, log, state, application = "orders", "stats", tmp_path / "log", tmp_path / "state", "shop"
+    if where == "Kafka":
+        cluster = request.getfixturevalue("cluster")
+        source, to, log, application = cluster.topic(source, 2), cluster.topic(to, 2), cluster.log, cluster.name
+    produce(ORDERS, source, key=str, value=Order, partitions=2, log=log)
+    places: dict[str, Any] = {"engine": engine, "state_dir": state, "statestore_cache_max_bytes": 0}
+    places["log"] = Kafka(cluster.servers) if where == "Kafka" else log
+    running = topology(source, to).start(application, spark=None if engine == "local" else spark, **places)
+    with running as streams:
         streams.process_all_available()
         kept = streams.store("stats").get("a")
         assert (kept.n, kept.total, kept.mean) == (2, 7, 3.5)
         with penstock.open_store(str(state), "stats") as rows:  # as another process does
             assert {key: row["mean.sum"] for key, row, _ in rows.all()} == {"a": 7, "b": 1}
-    found = [(record.key, record.value) for record in consume("stats", key=str, value=Stats, log=log)]
+    if where == "Kafka":
+        cluster.wait_for_records(to, len(EXPECTED))
+    found = [(record.key, record.value) for record in consume(to, key=str, value=Stats, log=log)]
     assert sorted(found, key=lambda row: (row[0], row[1].n)) == EXPECTED

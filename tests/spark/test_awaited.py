@@ -1,4 +1,4 @@
-"""``map_values_async``, ``filter_async`` and ``format=`` in the slots of each engine, and as a batch of Spark."""
+"""``map_values_async``, ``filter_async`` and ``format=`` on each engine, over both logs, and as a batch of Spark."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from penstock import StreamsBuilder, Topology, consume, debezium, produce
+from penstock import Kafka, StreamsBuilder, Topology, consume, debezium, produce
 
 pytestmark = pytest.mark.slow
 
 COUNT = 200
 
 
-def awaiting() -> Topology:
+def awaiting(source: str = "orders", to: str = "cheap") -> Topology:
     async def price_of(order: dict[str, int]) -> dict[str, int]:
         await asyncio.sleep(0.001)
         return order | {"price": order["cents"] * 2}
@@ -25,9 +25,9 @@ def awaiting() -> Topology:
         return [order["price"] < COUNT for order in orders]
 
     builder = StreamsBuilder()
-    orders = builder.stream("orders", key=int, format=debezium(dict))
-    orders.map_values_async(price_of, timeout="1 min").filter_async(are_cheap, batch=16).to("cheap")
-    builder.table("orders", key=int, format=debezium(dict), store="orders")
+    orders = builder.stream(source, key=int, format=debezium(dict))
+    orders.map_values_async(price_of, timeout="1 min").filter_async(are_cheap, batch=16).to(to)
+    builder.table(source, key=int, format=debezium(dict), store="orders")
     return builder.build()
 
 
@@ -35,20 +35,27 @@ CHANGES = [({"id": n}, {"op": "c", "before": None, "after": {"cents": n}}) for n
 WANTED = [(n, {"cents": n, "price": 2 * n}) for n in range(COUNT // 2)]
 
 
-@pytest.mark.parametrize("engine", ["local", "spark"])
-def test_a_program_awaits_in_the_slots_of_each_engine(
-    engine: str, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("log", ["folder", "Kafka"])
+@pytest.mark.parametrize("engine", ["local", "spark", "micro-batch"])
+def test_a_program_awaits_on_each_engine(
+    engine: str, log: str, spark: Any, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    produce(CHANGES, "orders", key=dict, value=dict, partitions=2)
-    session = spark if engine == "spark" else None
-    with awaiting().start("awaits", engine=engine, spark=session, slots=2) as streams:
+    source, to, place, application = "orders", "cheap", tmp_path / "log", "awaits"
+    if log == "Kafka":
+        cluster = request.getfixturevalue("cluster")
+        source, to, place, application = cluster.topic(source, 2), cluster.topic(to, 2), cluster.log, cluster.name
+    produce(CHANGES, source, key=dict, value=dict, partitions=2, log=place)
+    given: dict[str, Any] = {"spark": None if engine == "local" else spark, "state_dir": tmp_path / "state"}
+    given["log"] = Kafka(cluster.servers) if log == "Kafka" else place
+    with awaiting(source, to).start(application, engine=engine, slots=2, **given) as streams:
         streams.process_all_available()
         assert streams.engine == engine
         assert sorted((row[0], row[1]) for row in streams.store("orders").all()) == [
             (n, {"cents": n}) for n in range(COUNT)
         ]
-    assert sorted((record.key, record.value) for record in consume("cheap")) == WANTED
+    if log == "Kafka":
+        cluster.wait_for_records(to, len(WANTED))
+    assert sorted((record.key, record.value) for record in consume(to, key=int, value=dict, log=place)) == WANTED
 
 
 def test_a_batch_of_spark_awaits(spark: Any, tmp_path: Path) -> None:
